@@ -1,0 +1,56 @@
+"""The most accurate Shapley values per model evaluation, for everyone who uses shapiq.
+
+Importing the package registers its approximators with shapiq's explainers, so that
+``shapiq.TabularExplainer(model, data, approximator="oddshap", index="SV", max_order=1)`` works.
+"""
+
+from shapiq_oddshap.approximators import (
+    FFDRD,
+    FFDRDCorrected,
+    FourierSHAP,
+    OddSHAP,
+    PairedAllSHAP,
+    UnpairedAllSHAP,
+    UnpairedOddSHAP,
+)
+from shapiq_oddshap.diagnostics import Diagnostics
+from shapiq_oddshap.registration import register, unregister
+from shapiq_oddshap.sampling import PairedCoalitionSampler, UnpairedCoalitionSampler
+from shapiq_oddshap.screening import (
+    SCREENERS,
+    SPEX,
+    FixedOrder,
+    GivenTerms,
+    NoInteractions,
+    ProxySPEX,
+    RandomTerms,
+    Screener,
+    TermUnion,
+)
+
+__all__ = [
+    "FFDRD",
+    "SCREENERS",
+    "SPEX",
+    "Diagnostics",
+    "FFDRDCorrected",
+    "FixedOrder",
+    "FourierSHAP",
+    "GivenTerms",
+    "NoInteractions",
+    "OddSHAP",
+    "PairedAllSHAP",
+    "PairedCoalitionSampler",
+    "ProxySPEX",
+    "RandomTerms",
+    "Screener",
+    "TermUnion",
+    "UnpairedAllSHAP",
+    "UnpairedCoalitionSampler",
+    "UnpairedOddSHAP",
+    "register",
+    "unregister",
+]
+__version__ = "0.1.0"
+
+register()

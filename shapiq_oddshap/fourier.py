@@ -1,0 +1,64 @@
+"""The parity (Fourier) basis of set functions and its closed-form Shapley values.
+
+A *term* is a set of players T with the basis function χ_T(S) = (-1)^|S ∩ T|. Terms are boolean
+rows of shape ``(n_terms, n)``; signs are +1 for absent and -1 for present players.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["parities", "shapley_values", "singletons"]
+
+
+def singletons(n: int) -> np.ndarray:
+    """Return the ``n`` terms of order one as boolean rows of shape ``(n, n)``."""
+    return np.eye(n, dtype=bool)
+
+
+def parities(terms: np.ndarray, coalitions: np.ndarray) -> np.ndarray:
+    """Evaluate the basis functions χ_T(S) = (-1)^|S ∩ T| (paper, Section 3.2).
+
+    Args:
+        terms: Terms as boolean rows, shape ``(n_terms, n)``.
+        coalitions: Coalitions as boolean rows, shape ``(m, n)``.
+
+    Returns:
+        The values ±1 as ``int8``, shape ``(n_terms, m)``: one contiguous row per term.
+
+    Examples:
+        >>> parities(np.array([[1, 1, 0]], bool), np.array([[0, 0, 1], [1, 0, 0]], bool))
+        array([[ 1, -1]], dtype=int8)
+    """
+    signs = np.ascontiguousarray(1 - 2 * coalitions.T.astype(np.int8))
+    columns = np.ones((len(terms), len(coalitions)), dtype=np.int8)
+    orders = terms.sum(axis=1)
+    for order in np.unique(orders[orders > 0]):
+        rows = np.flatnonzero(orders == order)
+        players = np.nonzero(terms[rows])[1].reshape(len(rows), order)
+        product = signs[players[:, 0]]
+        for position in range(1, order):
+            product *= signs[players[:, position]]
+        columns[rows] = product
+    return columns
+
+
+def shapley_values(coefficients: np.ndarray, terms: np.ndarray) -> np.ndarray:
+    """Read Shapley values off Fourier coefficients: φ_i = -2 Σ_{T∋i, |T| odd} β_T / |T|.
+
+    Even terms carry no Shapley value (paper, Observation 3.1) and are left out.
+
+    Args:
+        coefficients: Fourier coefficients β_T, shape ``(n_terms,)``.
+        terms: Their terms as boolean rows, shape ``(n_terms, n)``.
+
+    Returns:
+        The Shapley values in the unit of the coefficients, shape ``(n,)``.
+
+    Examples:
+        >>> shapley_values(np.array([3.0]), np.array([[True, True, False, True]]))
+        array([-2., -2.,  0., -2.])
+    """
+    orders = terms.sum(axis=1)
+    odd = orders % 2 == 1
+    return -2.0 * (coefficients[odd] / orders[odd]) @ terms[odd].astype(float)

@@ -1,0 +1,67 @@
+"""``approximator="oddshap"`` and the other names in shapiq's explainers."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from shapiq_oddshap.approximators import APPROXIMATORS
+from shapiq_oddshap.shapiq_adapter import explainer_approximators
+
+if TYPE_CHECKING:
+    from shapiq.approximator.base import Approximator
+
+__all__ = ["register", "unregister"]
+
+_replaced: dict[str, dict[str, type[Approximator]]] = {}
+
+
+class _ShapleyValuesOnly(dict[str, Any]):
+    """An explainer's table entry by index that says what to do when asked for another index."""
+
+    def __missing__(self, index: str) -> NoReturn:
+        msg = (
+            f"Received index={index!r}, but this approximator estimates Shapley values. Please pass "
+            "index='SV' and max_order=1 to the explainer."
+        )
+        raise ValueError(msg)
+
+
+def register(*, overwrite: bool = False) -> None:
+    """Make the package's approximators known to shapiq's explainers by name.
+
+    Importing the package does this. A name that shapiq itself has brought is left alone, with a
+    warning, unless ``overwrite`` is set.
+
+    Args:
+        overwrite: Whether to replace shapiq's own approximators of the same names.
+
+    Examples:
+        >>> import shapiq, shapiq_oddshap
+        >>> shapiq_oddshap.register()
+    """
+    table = explainer_approximators()
+    for name, approximator in APPROXIMATORS.items():
+        present = table.get(name)
+        if isinstance(present, _ShapleyValuesOnly):
+            continue
+        if present is not None and not overwrite:
+            warnings.warn(
+                f"shapiq has an approximator named {name!r} of its own, which stays in place. "
+                "shapiq_oddshap.register(overwrite=True) replaces it.",
+                stacklevel=2,
+            )
+            continue
+        if present is not None:
+            _replaced[name] = present
+        table[name] = _ShapleyValuesOnly(SV=approximator)
+
+
+def unregister() -> None:
+    """Undo :func:`register`; what it replaced comes back."""
+    table = explainer_approximators()
+    for name in APPROXIMATORS:
+        if isinstance(table.get(name), _ShapleyValuesOnly):
+            del table[name]
+            if name in _replaced:
+                table[name] = _replaced.pop(name)

@@ -1,0 +1,208 @@
+"""Constrained weighted least squares in the parity basis.
+
+Minimise Σ_S w_S (y_S - Σ_T β_T χ_T(S))² subject to A β = b, where the rows of A are disjoint 0/1
+vectors: one for the odd terms, and one for the even terms where there are any (paper, Appendix C.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.linalg
+
+from shapiq_oddshap.fourier import parities, singletons
+from shapiq_oddshap.sampling import odd_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shapiq_oddshap.sampling import Sample
+
+__all__ = ["Fit", "constrained_least_squares", "leave_one_out_error", "main_effects"]
+
+_BLOCK = 4096
+"""Rows of the design that are held as floats at a time."""
+
+_WORST_CONDITION = 1e7
+"""Above this the normal equations would lose more than half of the digits: take QR instead."""
+
+
+_RANK_TOLERANCE = 1e-11
+"""Smaller singular values, relative to the largest, count as zero: the constraints' are rounding."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A solved regression.
+
+    Attributes:
+        coefficients: β, shape ``(n_terms,)``.
+        solver: ``"cholesky"`` (normal equations) or ``"lstsq"`` (rank-revealing).
+        condition: 1-norm condition estimate of the normal matrix; ``None`` if it was not formed.
+    """
+
+    coefficients: np.ndarray
+    solver: str
+    condition: float | None
+
+
+def constrained_least_squares(
+    terms: np.ndarray,
+    coalitions: np.ndarray,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    constraints: np.ndarray,
+    totals: np.ndarray,
+) -> Fit:
+    """Solve the constrained regression exactly on its constraints.
+
+    The normal equations are summed block by block, so that the design is never held whole, and
+    solved by Cholesky. With fewer rows than terms, or an ill-conditioned normal matrix, a
+    rank-revealing solve takes over; it gives the solution nearest to β = Aᵀ(AAᵀ)⁻¹b.
+
+    Args:
+        terms: Terms as boolean rows, shape ``(n_terms, n)``.
+        coalitions: Boolean rows, shape ``(rows, n)``.
+        targets: Values to fit, shape ``(rows,)``.
+        weights: Positive row weights, shape ``(rows,)``.
+        constraints: A as disjoint 0/1 rows, shape ``(k, n_terms)``.
+        totals: b, shape ``(k,)``.
+
+    Returns:
+        The coefficients with the solver and the condition estimate.
+    """
+    design = _Design(terms, coalitions, targets, np.sqrt(weights))
+    condition = None
+    if len(coalitions) >= len(terms) - len(constraints):
+        gram, moments = design.normal_equations()
+        factor, condition = _factorise(gram)
+        if condition < _WORST_CONDITION:
+            beta = scipy.linalg.cho_solve(factor, moments, check_finite=False)
+            along = scipy.linalg.cho_solve(factor, constraints.T, check_finite=False)
+            beta += along @ np.linalg.solve(constraints @ along, totals - constraints @ beta)
+            return Fit(_enforce(beta, constraints, totals), "cholesky", condition)
+    beta = _project(design, constraints, totals)
+    return Fit(_enforce(beta, constraints, totals), "lstsq", condition)
+
+
+def main_effects(sample: Sample) -> np.ndarray:
+    """Return Σ_i β_i χ_i(S) of the odd regression on singletons, one value per coalition.
+
+    Args:
+        sample: Evaluated coalitions.
+
+    Returns:
+        The values in units of the game, shape ``(m,)``.
+    """
+    n, rows = sample.n, odd_rows(sample)
+    fit = constrained_least_squares(
+        singletons(n),
+        rows.coalitions,
+        rows.targets,
+        rows.weights,
+        np.ones((1, n)),
+        np.array([-sample.total / 2]),
+    )
+    return fit.coefficients.sum() - 2.0 * (sample.coalitions @ fit.coefficients)
+
+
+def leave_one_out_error(
+    coalitions: np.ndarray, targets: np.ndarray, weights: np.ndarray, total: float
+) -> float:
+    """Return the weighted mean squared leave-one-out error of the regression on singletons.
+
+    In closed form: e_i / (1 - h_i) where the rows determine the coefficients, and
+    (K⁻¹e)_i / (K⁻¹)_ii with K = ZZᵀ where the fit interpolates. Rows whose removal leaves the rest
+    undetermined (h_i = 1) say nothing and are left out.
+
+    Args:
+        coalitions: Boolean rows, shape ``(rows, n)``.
+        targets: The odd component, shape ``(rows,)``.
+        weights: Positive row weights, shape ``(rows,)``.
+        total: Σ_i β_i, the efficiency constraint.
+
+    Returns:
+        The error in squared units of the targets; infinite if no row says anything.
+    """
+    n = coalitions.shape[1]
+    root = np.sqrt(weights)
+    signs = (1.0 - 2.0 * coalitions) * root[:, None]
+    mean = signs.mean(axis=1)
+    projected = signs - mean[:, None]
+    rest = targets * root - total * mean
+    left, singular, _ = scipy.linalg.svd(projected, full_matrices=False, check_finite=False)
+    rank = int(np.sum(singular > singular.max(initial=0.0) * _RANK_TOLERANCE))
+    left, singular = left[:, :rank], singular[:rank]
+    if rank == len(targets) and rank < n:
+        inverse = left / singular**2
+        errors = (inverse @ (left.T @ rest)) / np.einsum("ij,ij->i", inverse, left)
+        informative = np.ones(len(targets), dtype=bool)
+    else:
+        slack = 1.0 - np.einsum("ij,ij->i", left, left)
+        informative = slack > 1e-8
+        errors = (rest - left @ (left.T @ rest)) / np.where(informative, slack, 1.0)
+    if not informative.any():
+        return np.inf
+    return float(np.sum(errors[informative] ** 2) / np.sum(weights[informative]))
+
+
+@dataclass(frozen=True)
+class _Design:
+    """The weighted design √w χ_T(S) and targets √w y, produced in blocks of rows."""
+
+    terms: np.ndarray
+    coalitions: np.ndarray
+    targets: np.ndarray
+    root_weights: np.ndarray
+
+    def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield blocks of shape ``(n_terms, block)`` with their targets."""
+        for start in range(0, len(self.coalitions), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            root = self.root_weights[rows]
+            yield parities(self.terms, self.coalitions[rows]) * root, self.targets[rows] * root
+
+    def normal_equations(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return XᵀWX, shape ``(n_terms, n_terms)``, and XᵀWy, shape ``(n_terms,)``."""
+        gram = np.zeros((len(self.terms), len(self.terms)))
+        moments = np.zeros(len(self.terms))
+        for block, targets in self.blocks():
+            gram += block @ block.T
+            moments += block @ targets
+        return gram, moments
+
+
+def _factorise(gram: np.ndarray) -> tuple[tuple[np.ndarray, bool], float]:
+    """Return the Cholesky factor and a condition estimate, infinite if there is no factor."""
+    norm = np.abs(gram).sum(axis=0).max(initial=0.0)
+    factor, failed = scipy.linalg.lapack.dpotrf(gram, lower=1, clean=0)
+    if failed:
+        return (factor, True), np.inf
+    reciprocal, _ = scipy.linalg.lapack.dpocon(factor, norm, uplo="L")
+    return (factor, True), float(1.0 / reciprocal) if reciprocal > 0 else np.inf
+
+
+def _project(design: _Design, constraints: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """Solve on the null space of the constraints by rank-revealing least squares.
+
+    Tall designs are reduced to their triangular factor block by block first.
+    """
+    members = constraints.sum(axis=1)
+    start = constraints.T @ (totals / members)
+    rows = np.zeros((0, len(design.terms) + 1))
+    for block, targets in design.blocks():
+        free = block.T - (block.T @ constraints.T / members) @ constraints
+        rows = np.vstack([rows, np.column_stack([free, targets - block.T @ start])])
+        if len(rows) > 2 * rows.shape[1]:
+            rows = np.linalg.qr(rows, mode="r")
+    if len(rows) == 0:
+        return start
+    step, *_ = scipy.linalg.lstsq(rows[:, :-1], rows[:, -1], cond=_RANK_TOLERANCE)
+    return start + step
+
+
+def _enforce(beta: np.ndarray, constraints: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """Take out what rounding left of A β - b."""
+    return beta + constraints.T @ ((totals - constraints @ beta) / constraints.sum(axis=1))

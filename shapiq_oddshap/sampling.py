@@ -1,0 +1,421 @@
+"""Which coalitions are evaluated, and what each of them weighs in the regression.
+
+The sizes get equally many coalitions (the leverage scores of the linear problem), drawn without
+replacement. Draws are *nested*: with one seed the sample of a smaller budget is contained in that
+of a larger one, so that stored evaluations serve again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.linalg.lapack
+from scipy.special import gammaln
+
+from shapiq_oddshap.shapiq_adapter import FilledCoalitionSampler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shapiq.approximator.sampling import CoalitionSampler
+
+__all__ = [
+    "OddRows",
+    "PairedCoalitionSampler",
+    "Sample",
+    "UnpairedCoalitionSampler",
+    "odd_rows",
+    "row_keys",
+    "row_weights",
+    "size_weights",
+]
+
+_LARGEST_RANK = 2**62
+_GOLDEN_RATIO = (5**0.5 - 1) / 2
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Evaluated coalitions: distinct, the empty one first and the grand one second.
+
+    Attributes:
+        coalitions: Boolean rows, shape ``(m, n)``.
+        values: The game's values, shape ``(m,)``.
+        weights: Regression weights, shape ``(m,)``; zero for the empty and the grand coalition.
+    """
+
+    coalitions: np.ndarray
+    values: np.ndarray
+    weights: np.ndarray
+
+    @property
+    def n(self) -> int:
+        """Number of players."""
+        return int(self.coalitions.shape[1])
+
+    @property
+    def empty_value(self) -> float:
+        """The value of the empty coalition, f(∅)."""
+        return float(self.values[0])
+
+    @property
+    def total(self) -> float:
+        """What the players share, f([n]) - f(∅)."""
+        return float(self.values[1] - self.values[0])
+
+
+@dataclass(frozen=True)
+class OddRows:
+    """One row per complementary pair (or per coalition that was sampled alone).
+
+    Attributes:
+        coalitions: One member of each pair as boolean rows, shape ``(rows, n)``.
+        targets: The odd component there, (f(S) - f(Sᶜ)) / 2, shape ``(rows,)``.
+        weights: Regression weights, mean one, shape ``(rows,)``.
+        members: The row of each coalition of the sample but ∅ and [n], shape ``(m - 2,)``.
+    """
+
+    coalitions: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+    members: np.ndarray
+
+
+def row_keys(rows: np.ndarray) -> np.ndarray:
+    """Return one sortable key per boolean row, equal exactly where the rows are.
+
+    Args:
+        rows: Boolean rows, shape ``(m, n)``.
+
+    Returns:
+        Packed bits, ``uint64`` up to 64 players and raw bytes beyond, shape ``(m,)``.
+    """
+    packed = np.packbits(rows, axis=1)
+    if packed.shape[1] <= 8:
+        padded = np.zeros((len(packed), 8), dtype=np.uint8)
+        padded[:, 8 - packed.shape[1] :] = packed
+        return padded.view(">u8").astype(np.uint64).ravel()
+    return np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).ravel()
+
+
+def odd_rows(sample: Sample) -> OddRows:
+    """Collapse complementary pairs to the odd component (paper, Theorem 3.2).
+
+    For odd terms χ_T(Sᶜ) = -χ_T(S), so the two rows of a pair are one row with the added weight and
+    the weighted mean of f(S) - β_∅ and -(f(Sᶜ) - β_∅) as its target. A coalition without its
+    complement keeps its own row.
+
+    Args:
+        sample: Evaluated coalitions, paired or not.
+
+    Returns:
+        The rows of the odd regression, in the order in which the pairs first appear.
+    """
+    coalitions, weights = sample.coalitions[2:], sample.weights[2:]
+    if len(coalitions) == 0:
+        return OddRows(coalitions, np.zeros(0), np.zeros(0), np.zeros(0, dtype=int))
+    # Differences to f(∅) first: they stay exact where the values are large and close together.
+    centred = sample.values[2:] - sample.empty_value - sample.total / 2
+    flip = coalitions[:, -1]
+    _, first, pair = np.unique(
+        row_keys(coalitions ^ flip[:, None]), return_index=True, return_inverse=True
+    )
+    pair = pair.ravel()
+    added = np.bincount(pair, weights)
+    targets = np.bincount(pair, weights * np.where(flip, -centred, centred)) / added
+    order = np.argsort(first)
+    first, targets, added = first[order], targets[order], added[order]
+    targets = np.where(flip[first], -targets, targets)
+    return OddRows(coalitions[first], targets, added / added.mean(), np.argsort(order)[pair])
+
+
+def size_weights(coalitions: np.ndarray) -> np.ndarray:
+    """Spread the kernel mass 1/(s(n-s)) of every size evenly over its sampled coalitions.
+
+    Args:
+        coalitions: Boolean rows, shape ``(m, n)``.
+
+    Returns:
+        Weights, zero for the empty and the grand coalition, shape ``(m,)``.
+    """
+    n = coalitions.shape[1]
+    sizes = coalitions.sum(axis=1)
+    drawn = np.bincount(sizes, minlength=n + 1)
+    mass = np.zeros(n + 1)
+    inner = np.arange(1, n)
+    mass[1:n] = 1.0 / (inner * (n - inner) * np.maximum(drawn[1:n], 1))
+    return mass[sizes]
+
+
+def row_weights(sampler: CoalitionSampler) -> np.ndarray:
+    """Return the regression weights of a sampler's coalitions: Shapley kernel over inclusion rate.
+
+    The kernel is 1/(s(n-s)C(n,s)); where a size was sampled, C(n,s) cancels against the probability
+    of a coalition within its size. The two are cancelled on paper, since C(n,s) overflows near
+    n = 1030.
+
+    Args:
+        sampler: Any of shapiq's coalition samplers after ``sample``.
+
+    Returns:
+        Weights, zero for the empty and the grand coalition, shape ``(n_coalitions,)``.
+    """
+    n, sizes = sampler.n, sampler.coalitions_size
+    sampled, counter = sampler.is_coalition_sampled, sampler.coalitions_counter
+    weights = np.zeros(len(sizes))
+    inner = (sizes > 0) & (sizes < n)
+    s = sizes[inner].astype(float)
+    log_weights = np.log(counter[inner]) - np.log(s) - np.log(n - s)
+    log_binomial = gammaln(n + 1) - gammaln(s + 1) - gammaln(n - s + 1)
+    log_draws = np.log(sampler.coalitions_size_probability[inner] * max(counter[sampled].sum(), 1))
+    weights[inner] = np.exp(log_weights - np.where(sampled[inner], log_draws, log_binomial))
+    return weights
+
+
+class _StratifiedCoalitionSampler(FilledCoalitionSampler):
+    """Fixed and equal counts per size, without replacement, nested over budgets."""
+
+    pairing: bool
+
+    def __init__(self, n_players: int, *, random_state: int | None = None) -> None:
+        """Initialize the sampler.
+
+        Args:
+            n_players: The number of players.
+            random_state: The seed; ``None`` takes fresh entropy.
+        """
+        super().__init__(n_players, pairing_trick=self.pairing, random_state=random_state)
+
+    def sample(self, sampling_budget: int) -> None:
+        """Draw coalitions and fill the public attributes of shapiq's sampler.
+
+        Args:
+            sampling_budget: Number of distinct coalitions, at least two; what exceeds ``2**n``
+                is left, as is the odd one of a paired sample.
+
+        Raises:
+            ValueError: If the budget is below two.
+        """
+        if sampling_budget < 2:
+            msg = (
+                f"Received a sampling budget of {sampling_budget}, but the empty and the grand "
+                "coalition need 2. Please increase the budget."
+            )
+            raise ValueError(msg)
+        entropy = int(self._rng.integers(2**63))
+        drawn = self._draw(min(sampling_budget, 2**self.n) - 2, entropy)
+        boundary = np.zeros((2, self.n), dtype=bool)
+        boundary[1] = True
+        self.fill(np.concatenate([boundary, drawn]))
+
+    def _draw(self, budget: int, entropy: int) -> np.ndarray:
+        raise NotImplementedError
+
+
+class PairedCoalitionSampler(_StratifiedCoalitionSampler):
+    """Complementary pairs without replacement, equally many per size (paper, Appendix C.1).
+
+    The number drawn per size is fixed rather than random: sizes whose share reaches their
+    population are enumerated, and the rest of the budget goes to the other sizes. The first
+    n - 1 pairs are linearly independent of each other and of the grand coalition, so that additive
+    games are determined from 2n evaluations.
+
+    Examples:
+        >>> sampler = PairedCoalitionSampler(4, random_state=0)
+        >>> sampler.sample(8)
+        >>> sampler.coalitions_size.tolist()
+        [0, 4, 1, 1, 2, 3, 3, 2]
+    """
+
+    pairing = True
+
+    def _draw(self, budget: int, entropy: int) -> np.ndarray:
+        half = _draw_sizes(self.n, pairs_per_size, budget // 2, entropy, paired=True)
+        return np.concatenate([half, ~half])
+
+
+class UnpairedCoalitionSampler(_StratifiedCoalitionSampler):
+    """Independent coalitions without replacement, equally many per size: the unpaired ablation.
+
+    Examples:
+        >>> sampler = UnpairedCoalitionSampler(4, random_state=0)
+        >>> sampler.sample(8)
+        >>> sampler.coalitions_size.tolist()
+        [0, 4, 1, 1, 2, 2, 3, 3]
+    """
+
+    pairing = False
+
+    def _draw(self, budget: int, entropy: int) -> np.ndarray:
+        return _draw_sizes(self.n, coalitions_per_size, budget, entropy, paired=False)
+
+
+def pairs_per_size(n: int, pairs: int) -> np.ndarray:
+    """Share pairs equally over the sizes s = 1..⌊n/2⌋, capped by the populations.
+
+    At s = n/2 a pair holds two coalitions of that size, so this size gets half the pairs. Seats
+    are given one by one (Sainte-Laguë), which never takes one back when the total grows; largest
+    remainders would.
+
+    Args:
+        n: Number of players.
+        pairs: Number of pairs, at most ``2**(n-1) - 1``.
+
+    Returns:
+        Pairs by size, shape ``(n // 2 + 1,)``.
+
+    Examples:
+        >>> pairs_per_size(6, 14).tolist()
+        [0, 6, 5, 3]
+    """
+    sizes = np.arange(1, n // 2 + 1)
+    middle = 2 * sizes == n
+    populations = [comb(n, s) // (2 if 2 * s == n else 1) for s in sizes.tolist()]
+    return _share(populations, np.where(middle, 2, 1), np.where(middle, 4, 2), pairs)
+
+
+def coalitions_per_size(n: int, total: int) -> np.ndarray:
+    """Share coalitions equally over the sizes s = 1..n-1, capped by the populations.
+
+    Args:
+        n: Number of players.
+        total: Number of coalitions, at most ``2**n - 2``.
+
+    Returns:
+        Coalitions by size, shape ``(n,)``.
+
+    Examples:
+        >>> coalitions_per_size(4, 9).tolist()
+        [0, 3, 3, 3]
+    """
+    ones = np.ones(max(n - 1, 0), dtype=int)
+    return _share([comb(n, s) for s in range(1, n)], ones, ones, total)
+
+
+def _share(populations: list[int], first: np.ndarray, step: np.ndarray, total: int) -> np.ndarray:
+    """Give ``total`` seats in order of rank, where seat j of a size has rank first + j * step.
+
+    Ties go to sizes in a fixed order that is spread over all of them.
+    """
+    caps = np.array([min(population, total) for population in populations], dtype=np.int64)
+
+    def seats(rank: int) -> np.ndarray:
+        return np.clip((rank - first) // step + 1, 0, caps)
+
+    low, high = 0, 4 * total + 4
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if seats(middle).sum() <= total else (low, middle)
+    counts = seats(low)
+    open_sizes = np.flatnonzero(seats(high) > counts)
+    spread = np.argsort((_GOLDEN_RATIO * open_sizes) % 1.0, kind="stable")
+    counts[open_sizes[spread[: total - counts.sum()]]] += 1
+    return np.concatenate([[0], counts])
+
+
+def _draw_sizes(
+    n: int, share: Callable[[int, int], np.ndarray], total: int, entropy: int, *, paired: bool
+) -> np.ndarray:
+    """Draw ``total`` coalitions as ``share`` tells, the independent ones of each size first."""
+    rows = [np.zeros((0, n), dtype=bool)]
+    heads = _independent_heads(n, share(n, n - 1).tolist(), entropy, paired=paired)
+    for size, count in enumerate(share(n, total).tolist()):
+        if count:
+            rows.append(_draw_size(n, size, count, entropy, heads[size], paired=paired))
+    return np.concatenate(rows)
+
+
+def _draw_size(
+    n: int, size: int, count: int, entropy: int, head: np.ndarray, *, paired: bool
+) -> np.ndarray:
+    """Return the first ``count`` coalitions of the size's own random sequence, after ``head``.
+
+    The sequence depends on ``entropy`` and ``size`` alone, never on ``count``: samples are nested.
+    Paired draws at size n/2 keep to the half with the last player in it.
+    """
+    if 2 * size == n and paired:
+        inner = _draw_size(n - 1, size - 1, count, entropy, head[:, :-1], paired=False)
+        return np.pad(inner, ((0, 0), (0, 1)), constant_values=True)
+    if 2 * size > n:
+        return ~_draw_size(n, n - size, count, entropy + size, ~head, paired=False)
+    population = comb(n, size)
+    if count == population:
+        return _unrank(np.arange(population), n, size)
+    draw = _stream(n, size, population, np.random.default_rng([entropy, size]))
+    rows = head
+    while len(rows) < count:
+        # at least a quarter of what is there: near a full population most draws are repeats
+        rows = np.concatenate([rows, draw(max(count - len(rows), len(rows) // 4))])
+        rows = rows[np.sort(np.unique(row_keys(rows), return_index=True)[1])]
+    return rows[:count]
+
+
+def _stream(
+    n: int, size: int, population: int, rng: np.random.Generator
+) -> Callable[[int], np.ndarray]:
+    """Return a source of independent coalitions of one size whose batches join seamlessly."""
+    if population < _LARGEST_RANK:
+        return lambda batch: _unrank(rng.integers(population, size=batch), n, size)
+
+    def subsets(batch: int) -> np.ndarray:
+        chosen = np.argpartition(rng.random((batch, n)), size - 1, axis=1)[:, :size]
+        rows = np.zeros((batch, n), dtype=bool)
+        np.put_along_axis(rows, chosen, values=True, axis=1)
+        return rows
+
+    return subsets
+
+
+def _unrank(ranks: np.ndarray, n: int, size: int) -> np.ndarray:
+    """Return the combinations with these ranks in the combinatorial number system."""
+    columns = [np.ones(n + 1, dtype=np.int64)]  # columns[k][c] = C(c, k) = Σ_{j<c} C(j, k-1)
+    for _ in range(size):
+        columns.append(np.concatenate([[0], np.cumsum(columns[-1][:-1])]))
+    rows = np.zeros((len(ranks), n), dtype=bool)
+    for k in range(size, 0, -1):
+        player = np.searchsorted(columns[k], ranks, side="right") - 1
+        ranks = ranks - columns[k][player]
+        rows[np.arange(len(rows)), player] = True
+    return rows
+
+
+def _independent_heads(
+    n: int, counts: list[int], entropy: int, *, paired: bool
+) -> list[np.ndarray]:
+    """Return the first coalitions of every size: n - 1 in all, independent with the grand one.
+
+    Random draws mostly are; where they are not, the coalition that adds nothing gives way to the
+    next of its size that does. One always exists, since each size spans the whole space.
+    """
+    none = np.zeros((0, n), dtype=bool)
+
+    def draw(size: int, count: int) -> np.ndarray:
+        return _draw_size(n, size, count, entropy, none, paired=paired) if count else none
+
+    heads = [draw(size, count) for size, count in enumerate(counts)]
+    signs = 1.0 - 2.0 * np.concatenate([np.ones((1, n), dtype=bool), *heads])
+    lu, _, _ = scipy.linalg.lapack.dgetrf(signs)
+    if np.abs(np.diag(lu)).min() > 1e-8:
+        return heads
+    basis = np.full((1, n), n**-0.5)
+    for size, count in enumerate(counts):
+        chosen: list[np.ndarray] = []
+        seen = 0
+        while len(chosen) < count:
+            population = comb(n, size) // (2 if paired and 2 * size == n else 1)
+            reach = min(2 * seen + count, population)
+            # a whole population comes in another order, so that nothing of it counts as seen
+            for row in draw(size, reach)[0 if reach == population else seen :]:
+                rest = 1.0 - 2.0 * row
+                for _ in range(2):  # twice is enough for orthogonality to rounding
+                    rest = rest - basis.T @ (basis @ rest)
+                length = np.linalg.norm(rest)
+                if length > 1e-6 and len(chosen) < count:
+                    basis = np.vstack([basis, rest / length])
+                    chosen.append(row)
+            seen = reach
+        heads[size] = np.array(chosen, dtype=bool).reshape(-1, n)
+    return heads

@@ -1,0 +1,99 @@
+"""The protocol of screening strategies: which higher-order terms join the regression."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from shapiq_oddshap.sampling import Sample
+
+__all__ = ["Screener"]
+
+
+class Screener(ABC):
+    """Ranks the terms of order two and more that the regression should hold.
+
+    A strategy is one short subclass with a ``name``, which ``Diagnostics`` reports, and ``screen``.
+    Make it a frozen dataclass, so that equal options compare equal and pickle. It keeps nothing
+    about a run. What else it can do is optional: ask for coalitions of its own (``prepare`` and
+    ``coalitions``) or insist on a number of terms (``n_terms``).
+
+    Examples:
+        Three-player terms around the players that matter most on their own:
+
+        >>> from dataclasses import dataclass
+        >>> from itertools import combinations, islice
+        >>> import numpy as np
+        >>> from shapiq_oddshap import OddSHAP, Screener
+        >>> @dataclass(frozen=True)
+        ... class StrongestPlayers(Screener):
+        ...     name = "strongest"
+        ...
+        ...     def screen(self, sample, max_terms, rng, *, odd_only):
+        ...         effect = np.abs((sample.values - sample.values.mean()) @ sample.coalitions)
+        ...         triples = combinations(np.argsort(-effect).tolist(), 3)
+        ...         players = np.array(list(islice(triples, max_terms)))
+        ...         terms = np.zeros((len(players), sample.n), dtype=bool)
+        ...         np.put_along_axis(terms, players, True, axis=1)
+        ...         return terms
+        >>> game = lambda coalitions: 6.0 * coalitions[:, :3].all(axis=1)
+        >>> approximator = OddSHAP(n=10, screener=StrongestPlayers(), random_state=42)
+        >>> approximator.approximate(budget=300, game=game).get_n_order_values(1)[:4].round(9)
+        array([2., 2., 2., 0.])
+    """
+
+    name: str
+
+    @abstractmethod
+    def screen(
+        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, odd_only: bool
+    ) -> np.ndarray:
+        """Return at most ``max_terms`` distinct terms, the most important first.
+
+        Args:
+            sample: The evaluated coalitions.
+            max_terms: How many terms the regression can hold beside the singletons.
+            rng: The run's random generator.
+            odd_only: Whether only terms of odd order (three and more) are of use; otherwise all
+                orders from two are.
+
+        Returns:
+            Terms as boolean rows, shape ``(k, n)`` with ``k <= max_terms``.
+        """
+
+    def n_terms(self, n: int, *, odd_only: bool) -> int | None:  # noqa: ARG002
+        """Return how many terms the strategy insists on, or ``None`` if it takes what there is.
+
+        Such terms are not held to η evaluations each: a budget that gives them a row each will do,
+        and a smaller one is refused before anything is evaluated.
+
+        Args:
+            n: Number of players.
+            odd_only: Whether only terms of odd order are of use.
+        """
+        return None
+
+    def prepare(self, n: int, budget: int, rng: np.random.Generator) -> Screener:  # noqa: ARG002
+        """Return the strategy for one run, the same object unless it draws coalitions of its own.
+
+        Args:
+            n: Number of players.
+            budget: How many coalitions may be asked for; they come out of the run's budget.
+            rng: The run's random generator.
+        """
+        return self
+
+    def coalitions(self, n: int) -> np.ndarray:
+        """Return the coalitions that a prepared strategy needs; the regression uses them too.
+
+        Args:
+            n: Number of players.
+
+        Returns:
+            Distinct boolean rows without the empty and the grand coalition, shape ``(k, n)`` with
+            ``k`` at most the budget of ``prepare``.
+        """
+        return np.zeros((0, n), dtype=bool)

@@ -1,0 +1,92 @@
+"""SPEX: a sparse Fourier transform of the game at structured coalitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shapiq_oddshap.sampling import row_keys
+from shapiq_oddshap.screening.base import Screener
+from shapiq_oddshap.screening.sparse import HashedDesign, recover
+
+if TYPE_CHECKING:
+    from shapiq_oddshap.sampling import Sample
+
+__all__ = ["SPEX"]
+
+_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class SPEX(Screener):
+    """Peel the largest terms off a sparse Fourier transform (Kang et al., 2025).
+
+    The structured coalitions come with their complements, so that the regression can use them as
+    pairs and the odd and the even component are transformed each on its own. That costs nothing: it
+    is the transform with one bin bit spent on the parity of a term.
+
+    Note:
+        Terms are told by the n single-player shifts, not by the fewer shifts of a BCH code. Measured
+        on the ViT16 games and on sparse games of 30 and 60 players, the code finds no more at equal
+        cost and misses the terms above its order.
+
+    Attributes:
+        share: How much of the budget goes to structured coalitions.
+        design: The coalitions of one run, which ``prepare`` draws.
+    """
+
+    share: float = 0.5
+    design: HashedDesign | None = None
+    name = "spex"
+
+    def __post_init__(self) -> None:
+        """Check the share."""
+        if not 0 < self.share <= 1:
+            msg = f"Received share={self.share!r}, but more than 0 and at most 1 is required."
+            raise ValueError(msg)
+
+    def prepare(self, n: int, budget: int, rng: np.random.Generator) -> SPEX:
+        """Draw as many hash bits as fit; with none there are no terms. See :class:`Screener`."""
+        affordable = int(self.share * budget) // (2 * _ROUNDS * (n + 1))
+        bits = affordable.bit_length() - 1
+        return replace(self, design=HashedDesign.draw(n, bits, _ROUNDS, rng)) if bits > 0 else self
+
+    def coalitions(self, n: int) -> np.ndarray:
+        """Return the design and its complements; see :class:`Screener`."""
+        if self.design is None:
+            return super().coalitions(n)
+        half = self.design.coalitions().reshape(-1, n)
+        rows = np.concatenate([half, ~half])
+        rows = rows[np.sort(np.unique(row_keys(rows), return_index=True)[1])]
+        return rows[rows.any(axis=1) & ~rows.all(axis=1)]
+
+    def screen(
+        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, odd_only: bool
+    ) -> np.ndarray:
+        """Return the terms of the largest recovered coefficients; see :class:`Screener`."""
+        del rng
+        if self.design is None:
+            return np.zeros((0, sample.n), dtype=bool)
+        coalitions = self.design.coalitions()
+        values, opposite = _look_up(sample, coalitions), _look_up(sample, ~coalitions)
+        parts = [(values - opposite) / 2]
+        if not odd_only:
+            even = (values + opposite) / 2
+            parts.append(even - even.mean())
+        found = [recover(self.design, part, strict=False) for part in parts]
+        terms, coefficients = (np.concatenate(column) for column in zip(*found, strict=True))
+        parity = np.repeat([1, 0], [len(found[0][0]), len(terms) - len(found[0][0])])
+        orders = terms.sum(axis=1)
+        useful = np.flatnonzero((orders >= 2) & (orders % 2 == parity))
+        return terms[useful[np.argsort(-np.abs(coefficients[useful]), kind="stable")[:max_terms]]]
+
+
+def _look_up(sample: Sample, coalitions: np.ndarray) -> np.ndarray:
+    """Return the values of evaluated coalitions of shape ``(..., n)``, less f(∅)."""
+    keys = row_keys(sample.coalitions)
+    order = np.argsort(keys)
+    wanted = row_keys(coalitions.reshape(-1, sample.n))
+    values = sample.values[order[np.searchsorted(keys[order], wanted)]]
+    return values.reshape(coalitions.shape[:-1]) - sample.empty_value
