@@ -1,0 +1,107 @@
+"""Contract, fitting in: shapiq's explainers, containers and plots; silence."""
+
+import copy
+import subprocess
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import shapiq
+
+from shapiq_oddshap.approximators import APPROXIMATORS
+from tests.helpers import phi_of, smooth_game
+
+mpl.use("Agg")
+DATA = np.random.default_rng(0).normal(size=(30, 5))
+NAMES = pytest.mark.parametrize("name", APPROXIMATORS)
+
+
+def model(x):
+    return x[:, 0] * x[:, 1] + x @ np.arange(5)
+
+
+@NAMES
+@pytest.mark.parametrize("by_name", [True, False])
+def test_explainers(name, by_name):
+    approximator = name if by_name else APPROXIMATORS[name](5, random_state=1)
+    arguments = {"approximator": approximator, "index": "SV", "max_order": 1, "random_state": 1}
+    tabular = shapiq.TabularExplainer(model, DATA, **arguments)
+    generic = shapiq.Explainer(model, DATA, **arguments)
+    game = shapiq.AgnosticExplainer(smooth_game(5), n_players=5, **arguments)
+    reference = shapiq.TabularExplainer(
+        model, DATA, approximator="regression", index="SV", max_order=1
+    )
+    exact = reference.explain(DATA[0], budget=32).get_n_order_values(1)
+    np.testing.assert_allclose(phi_of(tabular.explain(DATA[0], budget=32)), exact, atol=1e-6)
+    np.testing.assert_allclose(phi_of(generic.explain(DATA[0], budget=32)), exact, atol=1e-6)
+    assert np.isfinite(game.explain(budget=32).values).all()
+
+
+@NAMES
+def test_an_index_that_is_not_offered_is_refused(name):
+    with pytest.raises(ValueError, match="index='SV'"):
+        shapiq.TabularExplainer(model, DATA, approximator=name, index="k-SII", max_order=2)
+
+
+@pytest.mark.parametrize("wrong", [{"max_order": 2}, {"index": "SII"}, {"n": 0}, {"n": -3}])
+def test_options_out_of_range_are_refused(approximator, wrong):
+    with pytest.raises(ValueError, match="Received"):
+        approximator(**{"n": 5} | wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"n": 5.0}, {"n": "5"}, {"random_state": "a"}, {"typo": 1}])
+def test_options_of_the_wrong_type_are_refused(approximator, wrong):
+    with pytest.raises(TypeError):
+        approximator(**{"n": 5} | wrong)
+
+
+def test_results_survive_shapiqs_tools(approximator, tmp_path):
+    values = approximator(5, random_state=0).approximate(32, smooth_game(5))
+    assert isinstance(values, shapiq.InteractionValues)
+    assert (values.index, values.max_order, values.min_order, values.n_players) == ("SV", 1, 0, 5)
+    np.testing.assert_array_equal(copy.deepcopy(values).values, values.values)
+    np.testing.assert_allclose((2 * values - values).values, values.values)
+    values.to_json_file(tmp_path / "values.json")
+    loaded = shapiq.InteractionValues.from_json_file(tmp_path / "values.json")
+    np.testing.assert_allclose(loaded.values, values.values)
+    values.plot_waterfall(show=False)
+    values.plot_force(show=False)
+    values.plot_upset(show=False)
+    mpl.pyplot.close("all")
+
+
+def test_the_benchmark_runner_runs_it(approximator):
+    benchmark = pytest.importorskip("shapiq_benchmark", reason="came with shapiq 1.8")
+    built = benchmark.runner.build_approximator(
+        approximator, n_players=5, index="SV", order=1, random_state=0
+    )
+    assert built == approximator(5, random_state=0)
+
+
+@NAMES
+def test_silence_at_the_file_descriptors(name):
+    code = f"""
+import warnings
+import shapiq
+warnings.simplefilter("default")
+from shapiq_oddshap.approximators import APPROXIMATORS
+from tests.helpers import smooth_game
+for n, least in ((3, 4), (10, 22), (10, 300), (10, 1024)):
+    instance = APPROXIMATORS[{name!r}](n, random_state=0)
+    instance.approximate(max(least, min(instance.required_budget(), 2**n)), smooth_game(n))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout + run.stderr == ""
+
+
+def test_diagnostics_say_what_was_done(approximator):
+    instance = approximator(10, random_state=0)
+    budget = min(max(300, instance.required_budget()), 2**10)
+    values, diagnostics = instance.approximate_with_diagnostics(budget, smooth_game(10))
+    assert diagnostics.approximator == approximator.__name__
+    assert diagnostics.evaluations == values.estimation_budget
+    assert diagnostics.path
+    assert diagnostics.seconds["evaluation"] >= 0
+    assert diagnostics.overhead > 0
+    assert approximator.__name__ in str(diagnostics)

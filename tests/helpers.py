@@ -1,0 +1,82 @@
+"""Games and slow, obvious twins that several test modules share."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb
+from pathlib import Path
+
+import numpy as np
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def all_coalitions(n):
+    """All 2ⁿ coalitions; row b holds player i where bit i of b is set."""
+    return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool)
+
+
+class TableGame:
+    """A game whose 2ⁿ values lie in a table; counts what is asked of it."""
+
+    def __init__(self, values):
+        self.values = np.asarray(values, dtype=float)
+        self.n = int(np.log2(len(self.values)))
+        self.asked = []
+
+    def __call__(self, coalitions):
+        index = coalitions.astype(int) @ (1 << np.arange(self.n))
+        self.asked.extend(index.tolist())
+        return self.values[index]
+
+
+def random_game(n, seed=0):
+    return TableGame(np.random.default_rng(seed).normal(size=2**n))
+
+
+def smooth_game(n, seed=0):
+    """Main effects and a few interactions of order two and three: what estimators are made for."""
+    rng = np.random.default_rng(seed)
+    main = rng.normal(size=n)
+    terms = [rng.choice(n, size=min(n, order), replace=False) for order in (2, 2, 3, 3) * 2]
+    weights = rng.normal(size=len(terms))
+
+    def game(coalitions):
+        value = coalitions @ main
+        for term, weight in zip(terms, weights, strict=True):
+            value = value + weight * coalitions[:, term].all(axis=1)
+        return value
+
+    return game
+
+
+def fourier_game(terms, coefficients):
+    """Σ_T β_T χ_T(S), by the definition of χ_T."""
+
+    def game(coalitions):
+        signs = 1.0 - 2.0 * coalitions
+        return sum(
+            beta * np.prod(signs[:, list(term)], axis=1)
+            for term, beta in zip(terms, coefficients, strict=True)
+        )
+
+    return game
+
+
+def shapley_by_definition(game, n):
+    """Equation 1 of the paper, one marginal contribution at a time."""
+    phi = np.zeros(n)
+    for player in range(n):
+        others = [i for i in range(n) if i != player]
+        for size in range(n):
+            for members in combinations(others, size):
+                without = np.zeros((1, n), dtype=bool)
+                without[0, list(members)] = True
+                joined = without.copy()
+                joined[0, player] = True
+                phi[player] += (game(joined)[0] - game(without)[0]) / (n * comb(n - 1, size))
+    return phi
+
+
+def phi_of(values):
+    return values.get_n_order_values(1)
