@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from shapiq_oddshap.regression import main_effects
 from shapiq_oddshap.screening.base import Screener
 from shapiq_oddshap.trees import fit_model, fit_proxy, fourier_spectrum, proxy_regressor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import numpy as np
 
     from shapiq_oddshap.sampling import Sample
     from shapiq_oddshap.trees import Spectrum
@@ -92,4 +92,11 @@ class ProxySPEX(Screener):
         else:
             model = proxy_regressor(self.params) if self.model is None else self.model
             leaves = fit_model(sample.coalitions, rest, model, self.grid, seed)
+        expansion = np.sum(2.0**leaves.lengths)
+        if expansion > _LARGEST_EXPANSION:
+            msg = (
+                f"Received a proxy whose leaves expand to {expansion:.0e} Fourier terms, at most "
+                f"{_LARGEST_EXPANSION:.0e} are held. Please bound the trees, e.g. max_depth=10."
+            )
+            raise ValueError(msg)
         return fourier_spectrum(leaves, odd_only=odd_only)
