@@ -14,6 +14,12 @@ from shapiq_oddshap.approximators import (
     UnpairedOddSHAP,
 )
 from shapiq_oddshap.diagnostics import Diagnostics
+from shapiq_oddshap.evaluation import (
+    EvaluatedGame,
+    EvaluationError,
+    EvaluationReport,
+    GameValueError,
+)
 from shapiq_oddshap.registration import register, unregister
 from shapiq_oddshap.sampling import PairedCoalitionSampler, UnpairedCoalitionSampler
 from shapiq_oddshap.screening import (
@@ -27,15 +33,20 @@ from shapiq_oddshap.screening import (
     Screener,
     TermUnion,
 )
+from shapiq_oddshap.store import Store, StoreError
 
 __all__ = [
     "FFDRD",
     "SCREENERS",
     "SPEX",
     "Diagnostics",
+    "EvaluatedGame",
+    "EvaluationError",
+    "EvaluationReport",
     "FFDRDCorrected",
     "FixedOrder",
     "FourierSHAP",
+    "GameValueError",
     "GivenTerms",
     "NoInteractions",
     "OddSHAP",
@@ -44,6 +55,8 @@ __all__ = [
     "ProxySPEX",
     "RandomTerms",
     "Screener",
+    "Store",
+    "StoreError",
     "TermUnion",
     "UnpairedAllSHAP",
     "UnpairedCoalitionSampler",

@@ -1,0 +1,503 @@
+"""The evaluation stage and the wrapper for expensive games."""
+
+import copy
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+import shapiq
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shapiq_oddshap.evaluation import (
+    EvaluatedGame,
+    EvaluationError,
+    EvaluationReport,
+    GameValueError,
+    evaluate,
+)
+from shapiq_oddshap.store import Store, StoreError
+
+ROOT = Path(__file__).parents[1]
+N = 6
+EVERY = (np.arange(2**N)[:, None] >> np.arange(N) & 1).astype(bool)
+SIZES = EVERY.sum(axis=1).astype(float)
+
+
+class Counting:
+    """A game that keeps the coalitions that it was asked for, batch by batch."""
+
+    def __init__(self):
+        self.batches = []
+
+    def __call__(self, coalitions):
+        self.batches.append([tuple(np.flatnonzero(row).tolist()) for row in coalitions])
+        return np.sin(coalitions @ np.sqrt(np.arange(1.0, coalitions.shape[1] + 1)))
+
+    @property
+    def asked(self):
+        return [coalition for batch in self.batches for coalition in batch]
+
+
+class Failing(Counting):
+    """A game that raises for coalitions with player 5 the first ``times`` times."""
+
+    def __init__(self, times):
+        super().__init__()
+        self.times = times
+
+    def __call__(self, coalitions):
+        values = super().__call__(coalitions)
+        if coalitions[:, 5].any() and self.times:
+            self.times -= 1
+            msg = "out of memory"
+            raise MemoryError(msg)
+        return values
+
+
+class SizeGame(shapiq.Game):
+    """A shapiq game that subtracts a normalization value."""
+
+    def __init__(self):
+        super().__init__(
+            n_players=N, normalization_value=1.5, player_names=[f"player {i}" for i in range(N)]
+        )
+
+    def value_function(self, coalitions):
+        return coalitions.sum(axis=1).astype(float)
+
+
+class ArrayLike:
+    """What a tensor of another library looks like to NumPy."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype=dtype)
+
+
+def size_game(coalitions):
+    """Return coalition sizes; at module level, so that plain pickle takes it."""
+    return coalitions.sum(axis=1)
+
+
+class UnpicklableError(Exception):
+    """An exception that pickle cannot rebuild from what it is made of."""
+
+    def __init__(self, one, two):
+        super().__init__(one, two, "never rebuilt from three")
+
+
+def broken_game(coalitions):
+    """Raise for coalitions with player 5."""
+    if coalitions[:, 5].any():
+        raise UnpicklableError(*"ab")
+    return coalitions.sum(axis=1)
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    """Return the list of the pauses that are asked for; none is made."""
+    made = []
+    monkeypatch.setattr("shapiq_oddshap.evaluation.sleep", made.append)
+    return made
+
+
+# ------------------------------------------------------------------ what a game may return
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda v: v,
+        lambda v: v[:, None],
+        lambda v: v.tolist(),
+        tuple,
+        lambda v: v.astype(int),
+        lambda v: v.astype(np.uint8),
+        lambda v: v.astype(np.float32),
+        lambda v: v.astype(np.float16),
+        lambda v: v.astype(object),
+        lambda v: [Fraction(int(x)) for x in v],
+        ArrayLike,
+        lambda v: np.asfortranarray(np.stack([v, v], axis=1))[:, :1],
+    ],
+)
+def test_accepted_answers(convert):
+    values = evaluate(lambda c: convert(c.sum(axis=1).astype(float)), EVERY)
+    assert values.dtype == np.float64
+    assert values.shape == (len(EVERY),)
+    np.testing.assert_array_equal(values, SIZES)
+
+
+def test_booleans_are_numbers():
+    np.testing.assert_array_equal(evaluate(lambda c: c.any(axis=1), EVERY), SIZES > 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "received"),
+    [
+        (np.zeros((64, 2)), r"shape \(64, 2\)"),
+        (np.zeros((1, 64)), r"shape \(1, 64\)"),
+        (np.zeros((64, 1, 1)), r"shape \(64, 1, 1\)"),
+        (np.zeros(63), r"shape \(63,\)"),
+        (1.0, r"shape \(\)"),
+        (None, r"shape \(\)"),
+        ([[1.0], [1.0, 2.0]] * 32, "list that is no array"),
+        (np.zeros(64, dtype=complex), "complex128"),
+        (["1.0"] * 64, "<U3"),
+        (np.array(["1.0"] * 64, dtype=object), "object, such as '1.0'"),
+        ([None] * 64, "64 values that are NaN"),
+        ([1j] * 63 + [object()], "object"),
+        ([10**400] * 64, "object"),
+        (np.zeros(64, dtype="datetime64[s]"), "datetime64"),
+    ],
+)
+def test_refused_answers(answer, received):
+    with pytest.raises(GameValueError, match=received) as refusal:
+        evaluate(lambda _: answer, EVERY)
+    assert "One finite real number per coalition is required" in str(refusal.value)
+
+
+def test_a_scalar_is_refused_for_one_coalition_too():
+    with pytest.raises(GameValueError, match=r"shape \(\) for 1 coalitions"):
+        evaluate(lambda c: float(c.sum()), EVERY[:1])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_counted_and_one_is_named(value):
+    def game(coalitions):
+        return np.where(coalitions[:, [0, 3]].all(axis=1), value, 1.0)
+
+    with pytest.raises(ValueError, match=rf"16 values .* such as {value} .* coalition \(0, 3\)"):
+        evaluate(game, EVERY)
+
+
+def test_neither_side_can_change_the_arrays_of_the_other():
+    own, kept = EVERY.copy(), np.arange(64.0)
+
+    def vandal(coalitions):
+        coalitions[:] = True
+        return kept
+
+    values = evaluate(vandal, own)
+    values[:] = -1
+    np.testing.assert_array_equal(own, EVERY)
+    np.testing.assert_array_equal(kept, np.arange(64.0))
+
+
+def test_no_coalitions_cost_nothing():
+    assert evaluate(pytest.fail, np.zeros((0, N), dtype=bool)).shape == (0,)
+
+
+def test_an_exception_of_the_game_passes_through():
+    with pytest.raises(MemoryError, match="out of memory"):
+        evaluate(Failing(1), EVERY)
+
+
+def test_games_and_imputers_are_evaluated():
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(20, N))
+    imputer = shapiq.MarginalImputer(
+        lambda x: x.sum(axis=1), data, x=data[0], sample_size=5, random_state=0, normalize=False
+    )
+    np.testing.assert_array_equal(evaluate(SizeGame(), EVERY), SIZES - 1.5)
+    for game in (SizeGame(), imputer):
+        wrapped = EvaluatedGame(game, batch_size=64)
+        assert wrapped.n_players == N
+        np.testing.assert_allclose(wrapped(EVERY), game(EVERY), rtol=1e-12, atol=1e-12)
+
+
+# ------------------------------------------------------------------ the wrapper as a shapiq game
+
+
+def test_construction_is_free_and_quiet(recwarn):
+    game = Counting()
+    EvaluatedGame(game, n=N)
+    assert not game.batches
+    assert not recwarn.list
+
+
+def test_it_takes_what_a_shapiq_game_takes():
+    game = EvaluatedGame(SizeGame())
+    assert game(EVERY[5]).tolist() == [0.5]
+    assert game((0, 1)).tolist() == [0.5]
+    assert game([("player 0", "player 3", "player 5")]).tolist() == [1.5]
+
+
+def test_duplicates_are_evaluated_once():
+    counting = Counting()
+    game = EvaluatedGame(counting, n=N)
+    values = game(np.concatenate([EVERY, EVERY[::-1]]))
+    np.testing.assert_array_equal(values[:64], values[64:][::-1])
+    assert len(counting.asked) == len(set(counting.asked)) == 64
+    assert game.report() == EvaluationReport(evaluated=64, reused=0)
+
+
+@given(
+    st.integers(1, 20).flatmap(
+        lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=1, max_size=9)
+    ),
+    st.integers(1, 4),
+)
+def test_values_stay_with_their_coalitions(rows, batch_size):
+    coalitions = np.array(rows, dtype=bool)
+
+    def game(asked):
+        return asked @ 2.0 ** np.arange(asked.shape[1])
+
+    wrapped = EvaluatedGame(game, n=coalitions.shape[1], batch_size=batch_size)
+    np.testing.assert_array_equal(wrapped(coalitions), game(coalitions))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: shapiq.KernelSHAP(n=N, random_state=0),
+        lambda: shapiq.PermutationSamplingSV(n=N, random_state=0),
+        lambda: shapiq.SVARM(n=N, random_state=0),
+        lambda: shapiq.OwenSamplingSV(n=N, n_anchor_points=2, random_state=0),
+        lambda: shapiq.KernelSHAPIQ(n=N, max_order=2, index="k-SII", random_state=0),
+    ],
+)
+def test_every_approximator_of_shapiq_takes_it(make, tmp_path):
+    plain = make().approximate(40, lambda c: Counting()(np.atleast_2d(c)))
+    wrapped = EvaluatedGame(Counting(), n=N, store=tmp_path / "s.sqlite")
+    np.testing.assert_allclose(make().approximate(40, wrapped).values, plain.values, atol=1e-12)
+
+
+def test_explainers_take_it():
+    explainer = shapiq.AgnosticExplainer(
+        EvaluatedGame(size_game, n=N), index="SV", max_order=1, random_state=0
+    )
+    phi = explainer.explain_function(64).get_n_order_values(1)
+    np.testing.assert_allclose(phi, np.ones(N), atol=1e-5)  # the default estimator's own error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "n=None by the argument and n_players=None"),
+        ({"n": 0}, "at least 1 player"),
+        ({"n": N, "batch_size": 0}, "batch_size=0"),
+        ({"n": N, "batch_size": "all"}, "batch_size='all'"),
+        ({"n": N, "retries": -1}, "retries=-1"),
+        ({"n": N, "key": "iris"}, "key='iris' without a store"),
+    ],
+)
+def test_invalid_options_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        EvaluatedGame(size_game, **arguments)
+
+
+def test_another_number_of_players_is_refused():
+    with pytest.raises(ValueError, match=f"n=7 by the argument and n_players={N} by the game"):
+        EvaluatedGame(SizeGame(), n=7)
+
+
+# ------------------------------------------------------------------ parallel
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing", "sequential"])
+@pytest.mark.parametrize("batch_size", ["auto", 5])
+def test_results_do_not_depend_on_the_workers(backend, batch_size, tmp_path):
+    serial = EvaluatedGame(Counting(), n=N, batch_size=batch_size)(EVERY)
+    game = EvaluatedGame(Counting(), n=N, batch_size=batch_size, store=tmp_path / "s.sqlite")
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        np.testing.assert_array_equal(game(EVERY), serial)
+    assert game.report().evaluated == len(game.store) == 64
+
+
+def test_one_object_serves_many_threads(tmp_path):
+    game = EvaluatedGame(Counting(), n=N, store=tmp_path / "s.sqlite")
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: game(EVERY), range(8)))
+    for values in answers:
+        np.testing.assert_array_equal(values, answers[0])
+    report = game.report()
+    assert report.evaluated + report.reused == 8 * 64
+
+
+def test_it_can_be_pickled_and_copied_with_progress_and_store(tmp_path):
+    game = EvaluatedGame(size_game, n=N, progress=True, store=tmp_path / "s.sqlite", n_jobs=2)
+    game(EVERY[:10])
+    for clone in (pickle.loads(pickle.dumps(game)), copy.deepcopy(game)):
+        np.testing.assert_array_equal(clone(EVERY), SIZES)
+    assert len(game.store) == 64
+
+
+def test_the_bar_is_off_by_default_and_one_on_stderr_if_wanted(capfd):
+    EvaluatedGame(size_game, n=N)(EVERY)
+    assert capfd.readouterr() == ("", "")
+    game = EvaluatedGame(size_game, n=N, progress=True)
+    game(EVERY)
+    for coalition in EVERY:  # as an approximator that asks for one after the other
+        game(coalition)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "64/64" in err
+    assert err.count("\n") == 1
+
+
+# ------------------------------------------------------------------ failures
+
+
+def test_a_failure_names_the_coalition_and_keeps_what_is_finished(tmp_path):
+    game = EvaluatedGame(Failing(1), n=N, store=tmp_path / "s.sqlite")
+    with pytest.raises(EvaluationError, match=r"coalition \(5,\).*32 of 64 values") as failure:
+        game(EVERY)
+    assert failure.value.coalition == (5,)
+    assert isinstance(failure.value.__cause__, MemoryError)
+    assert len(game.store) == 32
+    assert pickle.loads(pickle.dumps(failure.value)).coalition == (5,)
+
+    np.testing.assert_array_equal(game(EVERY), EvaluatedGame(Counting(), n=N)(EVERY))
+    # 33 the first time, 32 now, one to verify the store
+    assert game.report() == EvaluationReport(evaluated=65, reused=32)
+
+
+def test_a_batch_that_failed_is_not_paid_for_twice_without_being_told_to():
+    failing = Failing(1)
+    with pytest.raises(EvaluationError, match=r"a batch of 8 from \(5,\) on.*retries=1") as failure:
+        EvaluatedGame(failing, n=N, batch_size=8)(EVERY)
+    assert failure.value.coalition is None
+    assert len(failing.asked) == 40
+
+
+def test_retries_ask_one_by_one_after_growing_pauses(pauses):
+    failing = Failing(3)
+    game = EvaluatedGame(failing, n=N, batch_size=64, retries=3)
+    np.testing.assert_allclose(game(EVERY), Counting()(EVERY), rtol=1e-12)
+    assert pauses == [1, 2]
+    # the batch, then 64 single ones of which two failed, then those two
+    assert [len(batch) for batch in failing.batches] == [64] + [1] * 66
+    assert game.report().evaluated == 64 + 64 + 2
+
+
+def test_retries_end(pauses):
+    game = EvaluatedGame(Failing(10**9), n=N, retries=2, batch_size=64)
+    with pytest.raises(EvaluationError, match=r"a batch of 32 from \(5,\)"):
+        game(EVERY)
+    assert pauses == [1, 2]
+
+
+def test_refused_values_are_not_asked_for_again(pauses):
+    counting = Counting()
+
+    def game(coalitions):
+        return counting(coalitions) * np.nan
+
+    with pytest.raises(GameValueError, match="NaN or infinite"):
+        EvaluatedGame(game, n=N, retries=5)(EVERY)
+    assert len(counting.asked) == 1
+    assert not pauses
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
+def test_failures_on_workers_keep_what_others_finish(backend, tmp_path):
+    wrapped = EvaluatedGame(broken_game, n=N, store=tmp_path / "s.sqlite")
+    with (
+        joblib.parallel_config(backend=backend, n_jobs=2),
+        pytest.raises(EvaluationError, match="never rebuilt") as failure,
+    ):
+        wrapped(EVERY)
+    assert 5 in failure.value.coalition
+    assert len(wrapped.store) == 32  # the first half is without player 5
+    if backend != "threading":
+        assert "in broken_game" in failure.value.__cause__.__notes__[0]
+
+
+INTERRUPTED = """
+import sys, time
+import numpy as np
+from shapiq_oddshap.evaluation import EvaluatedGame
+
+store, log, n_jobs = sys.argv[1:]
+
+def game(coalitions):
+    with open(log, "a") as file:
+        file.write("x")
+    time.sleep(0.01 if coalitions.sum() < 3 else 60)
+    return coalitions.sum(axis=1)
+
+if __name__ == "__main__":
+    coalitions = (np.arange(2**6)[:, None] >> np.arange(6) & 1).astype(bool)
+    coalitions = coalitions[np.argsort(coalitions.sum(axis=1), kind="stable")]
+    EvaluatedGame(game, n=6, n_jobs=int(n_jobs), store=store)(coalitions)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to a process group")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_ctrl_c_stops_promptly_and_keeps_the_store(n_jobs, tmp_path):
+    (tmp_path / "script.py").write_text(INTERRUPTED)
+    store, log = tmp_path / "s.sqlite", tmp_path / "log"
+    process = subprocess.Popen(
+        [sys.executable, tmp_path / "script.py", store, log, str(n_jobs)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not log.exists() or log.stat().st_size < 22 + n_jobs:  # the 22 fast ones are done
+        time.sleep(0.01)
+    time.sleep(0.3)
+    start = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, err = process.communicate(timeout=30)
+    assert time.monotonic() - start < 10
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in err
+    assert len(Store(store, n=N)) == 22
+
+
+# ------------------------------------------------------------------ the store behind it
+
+
+def test_a_larger_budget_pays_for_the_difference_only(tmp_path):
+    path = tmp_path / "s.sqlite"
+    counting = Counting()
+    EvaluatedGame(counting, n=N, store=path)(EVERY[:20])
+    larger = EvaluatedGame(counting, n=N, store=path, verify=False)
+    np.testing.assert_array_equal(larger(EVERY), EvaluatedGame(Counting(), n=N)(EVERY))
+    assert larger.report() == EvaluationReport(evaluated=44, reused=20)
+    assert len(counting.asked) == 64
+
+
+def test_the_first_use_evaluates_one_stored_coalition_again(tmp_path):
+    path = tmp_path / "s.sqlite"
+    EvaluatedGame(Counting(), n=N, store=path)(EVERY)
+    counting = Counting()
+    again = EvaluatedGame(counting, n=N, store=path)
+    assert not counting.asked
+    again(EVERY)
+    again(EVERY)
+    assert len(counting.asked) == 1
+    assert counting.asked[0]  # not the empty coalition
+
+
+def test_a_store_of_another_game_is_noticed(tmp_path):
+    path = tmp_path / "s.sqlite"
+    EvaluatedGame(Counting(), n=N, store=path)(EVERY)
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=r"holds .* but this game gives .*verify=False"):
+        EvaluatedGame(size_game, n=N, store=path)(EVERY[:3])
+    assert path.read_bytes() == before
+    values = EvaluatedGame(size_game, n=N, store=path, verify=False)(EVERY)
+    np.testing.assert_array_equal(values, EvaluatedGame(Counting(), n=N)(EVERY))
+
+
+def test_rounding_in_the_game_is_no_mismatch(tmp_path):
+    path = tmp_path / "s.sqlite"
+    EvaluatedGame(size_game, n=N, store=path)(EVERY)
+    EvaluatedGame(lambda c: c.sum(axis=1) * (1 + 1e-9), n=N, store=path)(EVERY)

@@ -1,0 +1,43 @@
+"""The worked examples, run as a reader runs them."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def run_example(name, *arguments):
+    """Run an example with warnings as errors and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", ROOT / "examples" / name, *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_data_valuation_is_killed_resumed_and_extended(tmp_path, jobs):
+    pytest.importorskip("sklearn", reason="retrains a scikit-learn model")
+    store = tmp_path / "valuation.sqlite"
+    out = run_example("data_valuation.py", "--budget", "150", "--store", str(store), "--jobs", jobs)
+    stored = int(re.search(r"budget 150: killed when (\d+) values", out)[1])
+    assert 50 <= stored <= 150
+    # one evaluation more than is missing verifies the store
+    assert f"budget 150: EvaluationReport(evaluated={151 - stored}, reused={stored})" in out
+    assert "budget 300: EvaluationReport(evaluated=151, reused=150)" in out
+    assert out.count("mislabelled") >= 3
+    assert [path.name for path in tmp_path.iterdir()] == [store.name]
+
+
+def test_help_says_what_the_example_shows():
+    assert "Retraining a model, killed half-way" in run_example("data_valuation.py", "--help")

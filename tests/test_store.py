@@ -1,0 +1,298 @@
+"""The file behind an evaluated game: refusals, kills and sharing."""
+
+import json
+import math
+import os
+import pickle
+import sqlite3
+import struct
+import subprocess
+import sys
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shapiq_oddshap.store import Store, StoreError
+
+ROOT = Path(__file__).parents[1]
+
+
+def bits(value):
+    return struct.pack("<d", value)
+
+
+@pytest.fixture
+def filled(tmp_path):
+    """Return the path of a store that is large enough to be truncated in many ways."""
+    path = tmp_path / "filled.sqlite"
+    Store(path, n=16, key="game").write({struct.pack("<H", i): i / 7 for i in range(2000)})
+    return path
+
+
+def run_script(script, *arguments):
+    """Run a script that can import the package, and return what it printed."""
+    return subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=120,
+    ).stdout
+
+
+# ------------------------------------------------------------------ what goes in comes out
+
+
+@given(st.dictionaries(st.binary(min_size=2, max_size=2), st.floats(allow_nan=False)))
+def test_values_come_back_bit_for_bit(tmp_path_factory, values):
+    store = Store(tmp_path_factory.mktemp("s") / "s.sqlite", n=16)
+    store.write(values)
+    found = store.read(values)
+    assert {key: bits(value) for key, value in found.items()} == {
+        key: bits(value) for key, value in values.items()
+    }
+
+
+@pytest.mark.parametrize("value", [-0.0, 3.0, 5e-324, math.nextafter(1, 2), 1.7e308, 2.0**53])
+def test_values_that_sqlite_might_convert(tmp_path, value):
+    store = Store(tmp_path / "s.sqlite", n=1)
+    store.write({b"\x80": value})
+    assert bits(store.read([b"\x80"])[b"\x80"]) == bits(value)
+
+
+def test_the_first_value_of_a_coalition_stays(tmp_path):
+    store = Store(tmp_path / "s.sqlite", n=1)
+    store.write({b"a": 1.0})
+    store.write({b"a": 2.0, b"b": 3.0})
+    assert store.read([b"a", b"b", b"c"]) == {b"a": 1.0, b"b": 3.0}
+
+
+def test_a_writer_commits_everything_even_if_it_is_left_by_an_exception(tmp_path):
+    store = Store(tmp_path / "s.sqlite", n=16)
+
+    def interrupted():
+        with store.writer() as write:
+            for i in range(300):
+                write({struct.pack("<H", i): i / 7})
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert len(store) == 300
+
+
+def test_a_commit_that_fails_is_noticed(filled):
+    store = Store(filled, n=16, key="game")
+    filled.unlink()
+
+    def write_one():
+        with store.writer() as write:
+            write({b"aa": 1.0})
+
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+        write_one()
+
+
+def test_many_coalitions_are_read_at_once(filled):
+    store = Store(filled, n=16, key="game")
+    assert len(store) == len(store.read([struct.pack("<H", i) for i in range(5000)])) == 2000
+
+
+def test_the_sample_is_not_the_empty_coalition(filled, tmp_path):
+    assert Store(tmp_path / "new.sqlite", n=16).sample() is None
+    coalition, value, largest = Store(filled, n=16, key="game").sample()
+    assert any(coalition)
+    assert value == struct.unpack("<H", coalition)[0] / 7
+    assert largest == 1999 / 7
+
+
+def test_a_store_is_one_file_and_only_a_path(filled, monkeypatch, tmp_path):
+    store = Store(filled, n=16, key="game")
+    monkeypatch.chdir(filled.parent)
+    relative = Store(filled.name, n=16, key="game")
+    monkeypatch.chdir("/")
+    assert len(relative) == len(pickle.loads(pickle.dumps(store))) == 2000
+    assert [path.name for path in tmp_path.iterdir()] == ["filled.sqlite"]
+
+
+def test_a_path_may_hold_any_characters(tmp_path):
+    path = tmp_path / "50% of ?#&é.sqlite"
+    Store(path, n=3).write({b"a": 1.0})
+    assert len(Store(path, n=3)) == 1
+
+
+def test_a_file_that_cannot_be_written_can_be_read(filled):
+    filled.chmod(0o400)
+    assert len(Store(filled, n=16, key="game")) == 2000
+
+
+# ------------------------------------------------------------------ refusals
+
+
+def truncate(path, size):
+    path.write_bytes(path.read_bytes()[:size])
+
+
+def overwrite(path, start, content):
+    data = bytearray(path.read_bytes())
+    data[start : start + len(content)] = content
+    path.write_bytes(data)
+
+
+def another_program(path):
+    path.unlink()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE evaluated (coalition, value)")
+
+
+DAMAGES = {
+    "empty": (lambda path: truncate(path, 0), "not an SQLite file"),
+    "50 bytes": (lambda path: truncate(path, 50), "not an SQLite file"),
+    "100 bytes": (lambda path: truncate(path, 100), "truncated or damaged"),
+    "one page": (lambda path: truncate(path, 4096), "truncated or damaged"),
+    "half": (lambda path: truncate(path, path.stat().st_size // 2), "truncated or damaged"),
+    "one byte less": (lambda path: truncate(path, path.stat().st_size - 1), "truncated or dam"),
+    "a page lost": (lambda path: overwrite(path, 3 * 4096, bytes(4096)), "truncated or damaged"),
+    "text": (lambda path: path.write_text("coalition,value\n" * 100), "not an SQLite file"),
+    "pickle": (lambda path: path.write_bytes(pickle.dumps([0.5] * 99)), "not an SQLite file"),
+    "another program": (another_program, "SQLite file of another program"),
+    "another format": (lambda path: overwrite(path, 60, b"\0\0\0\2"), "store format 2"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_unusable_files_are_refused_and_left_as_they_are(filled, damage):
+    spoil, reason = DAMAGES[damage]
+    spoil(filled)
+    before = {p.name: (p.read_bytes(), p.stat().st_mtime_ns) for p in filled.parent.iterdir()}
+    with pytest.raises(
+        StoreError, match=f"(?s){filled}.*{reason}.*left untouched: give another path"
+    ):
+        Store(filled, n=16, key="game")
+    after = {p.name: (p.read_bytes(), p.stat().st_mtime_ns) for p in filled.parent.iterdir()}
+    assert after == before
+
+
+@pytest.mark.parametrize(("n", "key"), [(15, "game"), (16, "another"), (16, None)])
+def test_another_game_is_refused(filled, n, key):
+    before = filled.read_bytes()
+    with pytest.raises(StoreError, match=r"\(16, 'float64', 'game'\), but this one has"):
+        Store(filled, n=n, key=key)
+    assert filled.read_bytes() == before
+
+
+def test_a_vanished_file_is_not_made_anew(filled):
+    store = Store(filled, n=16, key="game")
+    filled.unlink()
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+        store.write({b"ab": 1.0})
+    assert not filled.exists()
+
+
+# ------------------------------------------------------------------ kills and sharing
+
+GAME = """
+import json, os, random, signal, sys, time
+import numpy as np
+import shapiq
+from shapiq_oddshap.evaluation import EvaluatedGame
+
+def make_game(log, pause):
+    def game(coalitions):
+        time.sleep(pause)
+        with open(log, "a") as file:
+            file.write("".join(row.tobytes().hex() + "\\n" for row in np.packbits(coalitions, axis=1)))
+        return np.sin(coalitions @ np.sqrt(np.arange(1.0, 13)))
+    return game
+
+def shapley_values(game, budget=250, seed=0):
+    return shapiq.KernelSHAP(n=12, random_state=seed).approximate(budget, game).values
+
+def fork(work, *arguments):
+    child = os.fork()
+    if child == 0:
+        work(*arguments)
+        os._exit(0)
+    return child
+"""
+
+KILLS = """
+from shapiq_oddshap.store import Store
+folder = sys.argv[1]
+path = f"{folder}/s.sqlite"
+
+def work(log):
+    shapley_values(EvaluatedGame(make_game(log, 0.004), n=12, store=path, key="kill"))
+
+moments = random.Random(0)
+for attempt in range(20):
+    log, evaluations = f"{folder}/{attempt}.log", moments.randrange(16)
+    child = fork(work, log)
+    while evaluations and not (os.path.exists(log) and len(open(log).readlines()) > evaluations):
+        time.sleep(0.001)
+    time.sleep(moments.uniform(0, 0.01))  # anywhere in an evaluation or a commit
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    every = np.arange(2**12)[:, None] >> np.arange(12) & 1
+    names = [row.tobytes() for row in np.packbits(every, axis=1)]
+    stored = Store(path, n=12, key="kill").read(names)
+    with open(f"{folder}/{attempt}.stored", "w") as file:
+        json.dump({name.hex(): value.hex() for name, value in stored.items()}, file)
+game = EvaluatedGame(make_game(f"{folder}/final.log", 0), n=12, store=path, key="kill")
+resumed = shapley_values(game)
+undisturbed = shapley_values(EvaluatedGame(make_game(f"{folder}/undisturbed.log", 0), n=12))
+print(json.dumps([resumed.tobytes().hex(), undisturbed.tobytes().hex()]))
+"""
+
+SHARED = """
+folder = sys.argv[1]
+path = f"{folder}/s.sqlite"
+
+def work(name, seed, store):
+    game = EvaluatedGame(make_game(f"{folder}/{name}.log", 0.001), n=12, store=store)
+    np.save(f"{folder}/{name}.npy", shapley_values(game, seed=seed))
+
+children = [fork(work, f"shared{seed}", seed, path) for seed in (0, 1)]
+children += [fork(work, f"alone{seed}", seed, None) for seed in (0, 1)]
+print(json.dumps([os.waitpid(child, 0)[1] for child in children]))
+"""
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="starts its processes by os.fork")
+
+
+@needs_fork
+def test_twenty_kills_lose_nothing_that_was_committed(tmp_path):
+    resumed, undisturbed = json.loads(run_script(GAME + KILLS, tmp_path))
+    assert resumed == undisturbed  # bit for bit
+
+    asked = [
+        set(log.read_text().split()) if (log := tmp_path / f"{name}.log").exists() else set()
+        for name in [*range(20), "final"]
+    ]
+    stored = [json.loads((tmp_path / f"{attempt}.stored").read_text()) for attempt in range(20)]
+    for before, after in pairwise(stored):
+        assert before.items() <= after.items()
+    for before, again in zip(stored, asked[1:], strict=True):
+        assert len(before.keys() & again) <= 1  # the one that verifies the store
+    # at most what was being evaluated or committed at the kill is lost
+    assert median(len(one - now.keys()) for one, now in zip(asked, stored, strict=False)) <= 5
+    needed = len((tmp_path / "undisturbed.log").read_text().split())
+    assert len(stored[-1]) < needed  # every kill hit an unfinished run
+
+
+@needs_fork
+def test_two_processes_share_a_file(tmp_path):
+    assert json.loads(run_script(GAME + SHARED, tmp_path)) == [0, 0, 0, 0]
+    for seed in (0, 1):
+        shared, alone = (np.load(tmp_path / f"{name}{seed}.npy") for name in ("shared", "alone"))
+        assert shared.tobytes() == alone.tobytes()
+    asked = [set((tmp_path / f"shared{seed}.log").read_text().split()) for seed in (0, 1)]
+    assert len(Store(tmp_path / "s.sqlite", n=12)) == len(asked[0] | asked[1])
