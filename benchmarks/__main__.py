@@ -1,0 +1,199 @@
+"""``python -m benchmarks <command>``: runs an experiment, prints its tables, writes its results."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from benchmarks import overhead, readme, table1
+from benchmarks.ablations import ABLATIONS
+from benchmarks.curves import CURVES, RUNTIME
+from benchmarks.experiment import Experiment, Planned
+from benchmarks.games import (
+    GAMES,
+    GameUnavailableError,
+    Source,
+    count_instances,
+    load_instance,
+    resolve_games,
+)
+from benchmarks.methods import METHODS, MethodUnavailableError, resolve_methods
+from benchmarks.report import provenance, recorded, table
+from benchmarks.runner import run_tasks
+from benchmarks.spectrum import SPECTRUM
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EXPERIMENTS: tuple[Experiment, ...] = (
+    table1.EXPERIMENT,
+    CURVES,
+    RUNTIME,
+    *ABLATIONS,
+    SPECTRUM,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        arguments: The command line; that of the process by default.
+
+    Returns:
+        The exit code.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    args = _parser().parse_args(arguments)
+    try:
+        return args.run(args, arguments)  # type: ignore[no-any-return]
+    except (GameUnavailableError, MethodUnavailableError) as error:
+        sys.exit(f"python -m benchmarks: {error}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="The paper's experiments; see benchmarks/README.md.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="command")
+    for experiment in EXPERIMENTS:
+        command = commands.add_parser(
+            experiment.name, help=experiment.question, description=experiment.question
+        )
+        _add_options(command, experiment)
+        command.set_defaults(run=_run_experiment, experiment=experiment)
+    command = commands.add_parser("overhead", help=overhead.QUESTION, description=overhead.QUESTION)
+    overhead.add_options(command)
+    command.set_defaults(run=overhead.run)
+    purpose = "How much time do workers and a store save a slow game?"
+    command = commands.add_parser("evaluation", help=purpose, description=purpose)
+    command.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")
+    module = [sys.executable, "-m", "benchmarks.evaluation"]
+    command.set_defaults(run=lambda _, arguments: subprocess.call([*module, *arguments[1:]]))
+    purpose = "Write the tables of benchmarks/README.md anew, from the committed results."
+    command = commands.add_parser("readme", help=purpose, description=purpose)
+    command.set_defaults(run=lambda *_: readme.write(EXPERIMENTS))
+    return parser
+
+
+def _add_options(command: argparse.ArgumentParser, experiment: Experiment) -> None:
+    """Add what all experiments take."""
+    command.add_argument(
+        "--games",
+        type=lambda text: text.split(","),
+        default=list(experiment.games),
+        metavar="A,B",
+        help=f"games, of {', '.join(GAMES)} (default: all)",
+    )
+    command.add_argument(
+        "--table",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a further game of precomputed values (.npz); may be repeated",
+    )
+    command.add_argument(
+        "--tables",
+        type=Path,
+        metavar="DIR",
+        help="where the tables of distilbert, vit16 and estate-tabpfn lie "
+        "(default: $SHAPIQ_ODDSHAP_TABLES, else ../shared/data/tables beside the checkout)",
+    )
+    command.add_argument(
+        "--instances",
+        type=int,
+        default=experiment.instances,
+        metavar="N",
+        help="explained predictions per game (default: %(default)s, or as many as a table holds)",
+    )
+    command.add_argument(
+        "--methods",
+        type=lambda text: text.split(","),
+        default=experiment.methods,
+        metavar="A,B",
+        help=f"methods, of {', '.join(METHODS)}",
+    )
+    command.add_argument(
+        "--budgets",
+        type=lambda text: [int(part) for part in text.split(",")],
+        metavar="M,M",
+        help="evaluations instead of the experiment's own",
+    )
+    command.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="processes (default: %(default)s)"
+    )
+    command.add_argument(
+        "--output",
+        type=Path,
+        default=Path("build/benchmarks") / experiment.name,
+        metavar="DIR",
+        help="where results.csv, README.md and figures go (default: %(default)s)",
+    )
+    command.add_argument(
+        "--resume",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="keep the rows that results.csv already holds and run the others (the default)",
+    )
+
+
+def _run_experiment(args: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Run an experiment and write its results."""
+    experiment: Experiment = args.experiment
+    methods = resolve_methods(args.methods, extra=experiment.methods or ())
+    games, skipped = _available(resolve_games(args.games, args.tables, args.table), args.instances)
+    for name, reason in skipped.items():
+        print(f"Skipped {name}: {reason}.")
+    if not games:
+        return os.EX_UNAVAILABLE
+    tasks = [task for game in games for task in experiment.plan(game, methods, args.budgets)]
+    with recorded(args.output, arguments, resume=args.resume):
+        results = args.output / "results.csv"
+        run_tasks(tasks, results, work=experiment.work, jobs=args.jobs, resume=args.resume)
+    text = summary(experiment, args.output)
+    discussion = args.output / "discussion.md"
+    if discussion.exists():  # written by hand, so that it survives the next run
+        text += "\n" + discussion.read_text()
+    if skipped:
+        text += "\n## Skipped games\n\n" + table(["game", "reason"], map(list, skipped.items()))
+    header = f"# {experiment.name}\n\n{experiment.question}\n\n{provenance(args.output)}\n"
+    (args.output / "README.md").write_text(header + text)
+    print(text)
+    print(f"Written to {args.output}.")
+    return os.EX_OK
+
+
+def _available(sources: list[Source], instances: int) -> tuple[list[Planned], dict[str, str]]:
+    """Return the games that can be built here, and why the others cannot."""
+    games, skipped = [], {}
+    for source in sources:
+        try:
+            count = min(instances, count_instances(source))
+            games.append(Planned(source, load_instance(source, 0).n, range(count)))
+        except GameUnavailableError as error:
+            skipped[source.name] = str(error)
+    return games, skipped
+
+
+def summary(experiment: Experiment, directory: Path) -> str:
+    """Return a directory's results as Markdown: what the experiment says, and what has no value."""
+    rows = pd.read_csv(directory / "results.csv")
+    without = rows[rows["value"].isna()].groupby(["method", "game", "note"]).size()
+    text = experiment.summarise(rows[rows["value"].notna()], directory)
+    if len(without):
+        lines = [[*map(str, key), str(count)] for key, count in without.items()]
+        text += "\n## Without a value\n\n" + table(["method", "game", "reason", "runs"], lines)
+    return text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,273 @@
+"""The benchmarks: games against shapiq's, resumption, reports, and the page that they fill."""
+
+from __future__ import annotations
+
+import csv
+import json
+from itertools import combinations
+from math import factorial
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks import __main__ as command_line
+from benchmarks import claims, games, overhead, readme, runner, spectrum
+from benchmarks.ablations import DEPTH, ETA, PAIRING, TREES, ratios
+from benchmarks.curves import budget_grid
+from benchmarks.games import CountedGame, GameUnavailableError, Source, load_instance
+from benchmarks.methods import METHODS
+from shapiq_oddshap import fourier, trees
+
+N = 7
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Return the file of two random games, their Shapley values by permutations of the definition."""
+    values = np.random.default_rng(0).normal(size=(2, 2**N)).cumsum(axis=1)
+    shapley = np.zeros((2, N))
+    for i in range(N):
+        others = [player for player in range(N) if player != i]
+        for size in range(N):
+            weight = factorial(size) * factorial(N - size - 1) / factorial(N)
+            for members in combinations(others, size):
+                without = sum(1 << player for player in members)
+                shapley[:, i] += weight * (values[:, without | 1 << i] - values[:, without])
+    file = tmp_path / "small.npz"
+    np.savez(file, n_players=N, values=values, shapley_values=shapley)
+    return file
+
+
+def run(command, table, output, *options):
+    """Run a command on the table alone; its games are left out."""
+    source = games.table_source(table)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command_line, "resolve_games", lambda *_: [source])
+        return command_line.main([command, "--output", str(output), *options])
+
+
+def rows_without_timings(file):
+    """Return a CSV's rows but for what is measured in seconds."""
+    with file.open() as stream:
+        rows = list(csv.DictReader(stream))
+    return [{k: v for k, v in row.items() if k not in runner.TIMINGS} for row in rows]
+
+
+def test_table_bits_are_players_and_full_budget_is_exact(table):
+    instance = load_instance(Source("small", table), 1)
+    with np.load(table) as data:
+        coalition = np.zeros((1, N), dtype=bool)
+        coalition[0, [0, 3]] = True
+        assert instance.value_function(coalition) == data["values"][1, 0b1001]
+    phi = METHODS["oddshap"].build(n=N, random_state=0).approximate(2**N, CountedGame(instance))
+    assert instance.mean_squared_error(phi.get_n_order_values(1)) < 1e-20
+
+
+@pytest.mark.parametrize("name", ["cancer", "cg60"])
+def test_tree_game_is_shapiqs(name):
+    pytest.importorskip("shapiq_benchmark", reason="the tree games need shapiq >= 1.8")
+    from shapiq_games import InterventionalTreeGame  # noqa: PLC0415 - with shapiq >= 1.8
+
+    instance = load_instance(Source(name), 3)
+    model, references, rows, class_index = games._tree_model(name)
+    theirs = InterventionalTreeGame(model, references, rows[3], class_index=class_index)
+    rng = np.random.default_rng(0)
+    coalitions = rng.random((300, instance.n)) < rng.random((300, 1))
+    coalitions[:2] = [[False], [True]]
+    # XGBoost adds its trees up in single precision
+    expected = theirs(coalitions)
+    np.testing.assert_allclose(
+        instance.value_function(coalitions), expected, atol=1e-5 * np.ptp(expected)
+    )
+    leaves = instance.value_function.leaves()
+    np.testing.assert_allclose(trees.shapley_values(leaves), instance.shapley, atol=1e-10)
+    spread = trees.predict(leaves, coalitions[:50]) - instance.value_function(coalitions[:50])
+    assert np.ptp(spread) < 1e-5 * np.ptp(expected)
+
+
+def test_exact_spectrum_is_the_definition(table):
+    instance = load_instance(Source("small", table), 0)
+    orders, squares = spectrum.exact_spectrum(instance)
+    everyone = (np.arange(2**N)[:, None] >> np.arange(N) & 1).astype(bool)
+    values = instance.value_function(everyone)
+    signs = (-1.0) ** (everyone.astype(int) @ everyone.astype(int).T)
+    np.testing.assert_array_equal(orders, everyone.sum(axis=1))
+    np.testing.assert_allclose(squares, (signs @ values / 2**N) ** 2, rtol=1e-9)
+    assert fourier.singletons(N).shape == (N, N)
+
+
+def test_an_interrupted_run_that_is_resumed_equals_an_uninterrupted_one(table, tmp_path):
+    options = ["--methods", "oddshap,permutation,msr", "--budgets", "40,60"]
+    run("table1", table, tmp_path / "whole", *options)
+    whole = rows_without_timings(tmp_path / "whole" / "results.csv")
+    assert len(whole) == 2 * 3 * 2
+
+    calls = 0
+
+    def interrupted(task):
+        nonlocal calls
+        calls += 1
+        if calls == 5:
+            raise KeyboardInterrupt
+        return runner.approximate(task)
+
+    file = tmp_path / "parts" / "results.csv"
+    tasks = [
+        runner.Task(
+            games.table_source(table), int(row["instance"]), row["method"], int(row["budget"])
+        )
+        for row in reversed(whole)
+    ]
+    with pytest.raises(KeyboardInterrupt):
+        runner.run_tasks(tasks, file, work=interrupted)
+    assert len(rows_without_timings(file)) == 4
+    text = file.read_text()
+    file.write_text(text[: len(text) - 30])  # as if the last line had been cut short
+    run("table1", table, tmp_path / "parts", *options)
+    assert rows_without_timings(file) == whole
+    assert len(json.loads((tmp_path / "parts" / "runs.json").read_text())) == 1
+
+
+def test_two_processes_give_the_same_rows(table, tmp_path):
+    options = ["--methods", "oddshap,svarm", "--budgets", "50"]
+    run("table1", table, tmp_path / "one", *options)
+    run("table1", table, tmp_path / "two", *options, "--jobs", "2")
+    one, two = (rows_without_timings(tmp_path / name / "results.csv") for name in ("one", "two"))
+    assert one == two
+
+
+def test_no_resume_starts_over(table, tmp_path):
+    run("table1", table, tmp_path, "--methods", "oddshap", "--budgets", "40")
+    run("table1", table, tmp_path, "--methods", "msr", "--budgets", "40", "--no-resume")
+    assert {row["method"] for row in rows_without_timings(tmp_path / "results.csv")} == {"msr"}
+
+
+def test_a_refusal_is_a_row_with_the_reason(table, tmp_path, capsys):
+    run("table1", table, tmp_path, "--methods", "oddshap,ffd-rd", "--budgets", "10")
+    notes = {row["method"]: row["note"] for row in rows_without_timings(tmp_path / "results.csv")}
+    assert "needs at least" in notes["ffd-rd"]
+    assert notes["oddshap"] == ""
+    assert "needs at least" in capsys.readouterr().out
+
+
+def test_a_game_that_cannot_be_built_is_skipped_with_the_reason(tmp_path, capsys):
+    code = command_line.main(
+        ["table1", "--games", "vit16", "--tables", str(tmp_path), "--output", str(tmp_path)]
+    )
+    assert code != 0
+    assert "Skipped vit16: no file vit16.npz" in capsys.readouterr().out
+
+
+def test_unknown_names_are_refused(tmp_path):
+    for option in ("--games", "--methods"):
+        with pytest.raises(SystemExit, match=r"There is no .*'nonsense'\. Known are"):
+            command_line.main(["table1", option, "nonsense", "--output", str(tmp_path)])
+    with pytest.raises(GameUnavailableError, match="Known are"):
+        games.resolve_games(["nonsense"], None, [])
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "files"),
+    [
+        ("table1", ["--methods", "oddshap,msr,permutation"], []),
+        ("curves", ["--methods", "oddshap,msr,ffd-rd"], ["curves.png"]),
+        ("runtime", ["--methods", "oddshap,msr"], ["cost-0.001.png", "overhead.png", "stages.png"]),
+        ("eta", ["--budgets", "100,120"], ["eta.png"]),
+        ("pairing", ["--budgets", "100"], ["pairing.png"]),
+        ("trees", ["--budgets", "100"], ["depth.png", "trees.png"]),
+        ("spectrum", ["--budgets", "100"], ["spectrum.png"]),
+    ],
+)
+def test_every_experiment_writes_its_results(table, tmp_path, capsys, command, options, files):
+    assert run(command, table, tmp_path, *options) == 0
+    for file in ["results.csv", "README.md", "runs.json", *files]:
+        assert (tmp_path / file).stat().st_size > 0
+    page = (tmp_path / "README.md").read_text()
+    assert f"python -m benchmarks {command}" in page
+    assert str(tmp_path) not in page
+    assert "small" in capsys.readouterr().out
+
+
+def test_ratios_are_of_the_same_instance_and_budget():
+    rows = pd.DataFrame(
+        [
+            ["g", 100, instance, "oddshap", options, value]
+            for instance, factor in ((0, 1.0), (1, 10.0))
+            for options, value in (
+                ("{}", factor),
+                (json.dumps({"proxy_params": {"max_depth": 1}}), 3 * factor),
+            )
+        ],
+        columns=["game", "budget", "instance", "method", "options", "value"],
+    )
+    found = ratios(rows, DEPTH)
+    assert found["ratio"].tolist() == [3.0, 3.0]
+    assert set(found["variant"]) == {"1"}
+
+
+def test_claims_are_judged_by_ratios():
+    """An ablation in which the paper is right everywhere, but for η = 2 on Estate."""
+    rows = pd.DataFrame(
+        [
+            [game, budget, 0, method, options, error * (20_000 / budget if options == "{}" else 1)]
+            for game in ("estate", "cancer")
+            for budget in (5_000, 10_000, 20_000)
+            for method, options, error in [
+                (*ETA.baseline.key, 1.0),
+                (*ETA.variants[0].key, 1e-5 if game == "estate" else 0.5),
+                (*ETA.variants[2].key, 1000 / budget),
+                *[(*variant.key, 0.1) for variant in (*PAIRING.variants, *TREES.variants)],
+                *[(*variant.key, 0.7 / depth) for depth, variant in enumerate(DEPTH.variants, 1)],
+            ]
+        ],
+        columns=["game", "budget", "instance", "method", "options", "value"],
+    ).drop_duplicates(["game", "budget", "method", "options"])
+    assert claims.sixfold(rows) == ({"estate": "10x", "cancer": "10x"}, [True, True])
+    assert claims.overfitting(rows)[1] == [False, True]
+    assert claims.more_budget_more_gain(rows)[0] == {"estate": "4x", "cancer": "4x"}
+    assert claims.shallow_trees_hurt(rows)[1] == [True, True]
+    judged = claims.claims_table({"eta": rows})
+    assert "Estate 0.0001x, Cancer 5x | 1 of 2 |" in judged
+    assert judged.count("not run | open") == len(claims.CLAIMS) - 3
+
+
+def test_budget_grid_spans_the_papers_range():
+    assert budget_grid(14)[0] == 15
+    assert budget_grid(14)[-1] == 2**14
+    assert budget_grid(60)[-1] == 20_000
+    assert len(budget_grid(60)) == 10
+
+
+@pytest.mark.parametrize("command", ["overhead", "evaluation", "readme", "spectrum"])
+def test_help(command, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        command_line.main([command, "--help"])
+    assert "python -m benchmarks" in capsys.readouterr().out
+
+
+def test_overhead_judges_ratios_and_memory():
+    def row(method, seconds, peak):
+        return {"n": 1500, "budget": 20_000, "method": method, "seconds": seconds, "peak_mib": peak}
+
+    met = pd.DataFrame([row("oddshap", 2.0, 900.0), row("shapiq-oddshap", 10.0, 3000.0)])
+    assert overhead._ratio_table(met)[1]
+    assert overhead._memory_met(met)
+    missed = pd.DataFrame([row("oddshap", 6.0, 1500.0), row("shapiq-oddshap", 10.0, 3000.0)])
+    assert not overhead._ratio_table(missed)[1]
+    assert not overhead._memory_met(missed)
+
+
+def test_overhead_measures_a_run():
+    game = overhead.sparse_game(12)
+    measured = overhead._once("oddshap", game, 200, {})
+    assert 0 < measured.evaluations <= 200
+    assert measured.seconds > 0
+    assert overhead._peak_mib() > 10
+    scaling = pd.DataFrame({"budget": [10_000, 100_000], "seconds": [1.0, 100.0]})
+    assert overhead.scaling_slope(scaling) == pytest.approx(2)
+
+
+def test_the_page_is_up_to_date():
+    page = readme._PAGE.read_text()
+    assert readme.filled(page, command_line.EXPERIMENTS) == page
