@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from benchmarks import overhead, readme, table1
+from benchmarks import oddgp, overhead, readme, table1
 from benchmarks.ablations import ABLATIONS
 from benchmarks.curves import CURVES, RUNTIME
 from benchmarks.experiment import Experiment, Planned
@@ -37,6 +37,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     RUNTIME,
     *ABLATIONS,
     SPECTRUM,
+    oddgp.EXPERIMENT,
 )
 
 

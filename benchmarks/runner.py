@@ -17,11 +17,13 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
 import joblib
+import numpy as np
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from benchmarks.games import CountedGame, Source, load_instance
 from benchmarks.methods import METHODS, MethodUnavailableError
+from shapiq_oddshap import OddGP
 from shapiq_oddshap.approximators.base import ShapleyApproximator
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "TIMINGS", "Row", "Task", "Work", "approximate", "row_of", "run_tasks"]
 
 TIMINGS = ("seconds", "stages")
+_QUANTILE = 1.6449  # of the normal distribution at 95 %, so that 90 % lie within
+_ROUNDING = 1e-9  # of the largest value: an exact estimate and an exact value differ by as much
 _KEY = ("game", "instance", "method", "budget", "options")
 
 
@@ -72,6 +76,7 @@ class Row:
         order: The interaction order that ``value`` belongs to, in spectra only.
         value: The mean squared error; in spectra the share of the energy.
         evaluations: Evaluations that were made.
+        covered: Share of the true values within the 90 % intervals, of methods that give any.
         n: Number of players.
         note: Why there is no value.
         seconds: Seconds spent outside the game.
@@ -86,6 +91,7 @@ class Row:
     order: int | None = None
     value: float | None = None
     evaluations: int | None = None
+    covered: float | None = None
     n: int | None = None
     note: str = ""
     seconds: float | None = None
@@ -120,14 +126,19 @@ def _measure(task: Task, instance: Instance) -> Row:
     if not method.affordable(instance.n, task.budget):
         msg = "it would take minutes at this size"
         raise MethodUnavailableError(msg)
-    game, stages = CountedGame(instance), {}
+    game, stages, covered = CountedGame(instance), {}, None
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start = time.perf_counter()
         approximator = method.build(
             n=instance.n, random_state=task.instance, **json.loads(task.options)
         )
-        if isinstance(approximator, ShapleyApproximator):
+        if isinstance(approximator, OddGP):
+            values, variances = approximator.approximate_with_variance(task.budget, game)
+            width = _QUANTILE * np.sqrt(variances) + _ROUNDING * np.abs(values.values).max()
+            off = np.abs(values.get_n_order_values(1) - instance.shapley)
+            covered = float(np.mean(off <= width))
+        elif isinstance(approximator, ShapleyApproximator):
             values, diagnostics = approximator.approximate_with_diagnostics(task.budget, game)
             stages = {stage: round(seconds, 6) for stage, seconds in diagnostics.seconds.items()}
         else:
@@ -137,6 +148,7 @@ def _measure(task: Task, instance: Instance) -> Row:
         task,
         value=instance.mean_squared_error(values.get_n_order_values(1)),
         evaluations=game.evaluations,
+        covered=covered,
         n=instance.n,
         seconds=round(elapsed - game.seconds, 6),
         stages=json.dumps(stages) if stages else "",

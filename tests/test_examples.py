@@ -41,3 +41,12 @@ def test_data_valuation_is_killed_resumed_and_extended(tmp_path, jobs):
 
 def test_help_says_what_the_example_shows():
     assert "Retraining a model, killed half-way" in run_example("data_valuation.py", "--help")
+
+
+def test_error_bars_are_grown_to_the_wanted_width_and_drawn(tmp_path):
+    plot = tmp_path / "plot.png"
+    out = run_example("error_bars.py", "--error", "0.006", "--output", str(plot))
+    evaluations, widest = re.search(r"(\d+) evaluations, widest interval ±([\d.]+)", out).groups()
+    assert 122 < int(evaluations) < 4000
+    assert float(widest) <= 0.006
+    assert plot.read_bytes().startswith(b"\x89PNG")

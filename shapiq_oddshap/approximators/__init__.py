@@ -3,6 +3,7 @@
 from shapiq_oddshap.approximators.ablations import PairedAllSHAP, UnpairedAllSHAP, UnpairedOddSHAP
 from shapiq_oddshap.approximators.ffd import FFDRD, FFDRDCorrected
 from shapiq_oddshap.approximators.fouriershap import FourierSHAP
+from shapiq_oddshap.approximators.oddgp import OddGP
 from shapiq_oddshap.approximators.oddshap import OddSHAP
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "FFDRD",
     "FFDRDCorrected",
     "FourierSHAP",
+    "OddGP",
     "OddSHAP",
     "PairedAllSHAP",
     "UnpairedAllSHAP",
@@ -24,4 +26,5 @@ APPROXIMATORS = {
     "ffd-rd": FFDRD,
     "ffd-rd-corrected": FFDRDCorrected,
     "fouriershap": FourierSHAP,
+    "oddgp": OddGP,
 }

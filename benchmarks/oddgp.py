@@ -1,0 +1,183 @@
+"""``oddgp``: the odd Gaussian process against the estimators of shapiq and FFD-RD."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.experiment import Experiment, Planned, games_of
+from benchmarks.figures import GAME_TITLES
+from benchmarks.games import PAPER_BUDGETS
+from benchmarks.methods import METHODS
+from benchmarks.report import table
+from benchmarks.runner import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+__all__ = ["EXPERIMENT"]
+
+_PEERS = (
+    "shapiq-oddshap",
+    "regressionmsr",
+    "regressionmsr-xgboost",
+    "leverageshap",
+    "kernelshap",
+    "polyshap-3",
+)
+_LOW = (4, 10)
+"""Low budgets, in evaluations per player."""
+
+_DESIGN = "ffd-rd"
+_DESIGN_GAMES = ("cancer", "cg60", "il60", "estate")
+
+
+_FLOOR = 1e-13
+_PROTOCOL = f"""Ratios of squared errors, geometric means over the odd-numbered instances; the recipe was
+chosen on the even-numbered ones. Errors below {_FLOOR:.0e}, the rounding of models in single precision,
+count as {_FLOOR:.0e}.
+"""
+
+
+def plan(game: Planned, methods: Sequence[str], budgets: Sequence[int] | None) -> Iterator[Task]:
+    """Yield the odd instances: the even ones served to choose the estimator's recipe."""
+    paper = PAPER_BUDGETS.get(game.source.name, 100 * game.n)
+    own = METHODS[_DESIGN].own_budget
+    design = own(game.n) if own and game.source.name in _DESIGN_GAMES else None
+    regular = budgets or (*(factor * game.n for factor in _LOW), paper)
+    for instance in game.instances[1::2]:
+        for method in methods:
+            if method != _DESIGN:
+                yield from (Task(game.source, instance, method, budget) for budget in regular)
+            if design and not budgets and method in (_DESIGN, "oddgp"):
+                yield Task(game.source, instance, method, design)
+
+
+def summarise(rows: pd.DataFrame, _directory: Path) -> str:
+    """Return the targets with what was reached, the errors, the times and the coverage."""
+    means = rows.assign(log=np.log(np.maximum(rows["value"], _FLOOR)))
+    errors = np.exp(means.groupby(["game", "budget", "method"])["log"].mean()).unstack()  # noqa: PD010
+    paper = _at(errors, PAPER_BUDGETS)
+    parts = [
+        "## Targets\n",
+        _PROTOCOL,
+        table(["against", "over the games", "value", "bar", "aim"], _targets(errors, paper)),
+        "## Errors at the paper's budgets\n",
+        _error_table(paper),
+        "## Errors at low budgets\n",
+        *(_error_table(_at(errors, _times(errors, factor))) for factor in _LOW),
+        "## Coverage of the 90 % intervals\n",
+        "Share of the true values within, by game, over instances, players and budgets.\n",
+        _coverage_table(rows),
+    ]
+    return "\n".join(parts)
+
+
+def _times(errors: pd.DataFrame, factor: int) -> dict[str, int]:
+    """Return the budgets of ``factor`` evaluations per player, which are the lowest but one."""
+    position = _LOW.index(factor)
+    return {
+        game: sorted(errors.loc[game].index)[position]
+        for game in errors.index.unique("game")
+        if len(errors.loc[game]) > position
+    }
+
+
+def _at(errors: pd.DataFrame, budgets: dict[str, int]) -> pd.DataFrame:
+    """Return the errors by game at one budget each."""
+    keys = [(game, budget) for game, budget in budgets.items() if (game, budget) in errors.index]
+    return errors.loc[keys].droplevel("budget")
+
+
+def _targets(errors: pd.DataFrame, paper: pd.DataFrame) -> list[list[str]]:
+    """Return a line per target."""
+    against = paper["oddgp"] / paper["shapiq-oddshap"]
+    peers = [name for name in _PEERS if name in paper]
+    best = paper["oddgp"] / paper[peers].min(axis=1)
+    low = pd.concat(
+        [
+            part["oddgp"] / part[["leverageshap", "shapiq-oddshap"]].min(axis=1)
+            for part in (_at(errors, _times(errors, factor)) for factor in _LOW)
+        ]
+    )
+    lines = [
+        ["shapiq's OddSHAP", "geometric mean", _mean(against), "0.35", "0.2"],
+        [
+            "shapiq's OddSHAP",
+            "the same without Estate",
+            _mean(against.drop("estate", errors="ignore")),
+            "",
+            "",
+        ],
+        ["shapiq's OddSHAP", *_worst(against), "1.0", "0.6"],
+        ["the best of shapiq's estimators per game", *_worst(best), "1.1", "0.8"],
+        [
+            "the better of LeverageSHAP and OddSHAP at 4n and 10n",
+            "geometric mean",
+            _mean(low),
+            "0.5",
+            "0.3",
+        ],
+    ]
+    if _DESIGN in errors:
+        designs = (errors["oddgp"] / errors[_DESIGN]).dropna().droplevel("budget")
+        lines.insert(4, ["FFD-RD at its budget", *_worst(designs), "1.0", "0.5"])
+    return lines
+
+
+def _mean(ratios: pd.Series) -> str:
+    """Return the geometric mean."""
+    return f"{np.exp(np.log(ratios.dropna()).mean()):.2g}"
+
+
+def _worst(ratios: pd.Series) -> tuple[str, str]:
+    """Return which game is the worst, and its ratio."""
+    game = ratios.idxmax()
+    return f"worst: {GAME_TITLES.get(game, game)}", f"{ratios[game]:.2g}"
+
+
+def _error_table(errors: pd.DataFrame) -> str:
+    """Return geometric mean errors by method and game."""
+    games = [game for game in games_of(errors.reset_index()) if game in errors.index]
+    lines = [
+        [method, *("-" if np.isnan(e) else f"{e:.1e}" for e in errors.loc[games, method])]
+        for method in errors.columns[errors.loc[games].notna().any()]
+    ]
+    return table(["method", *(GAME_TITLES.get(game, game) for game in games)], lines)
+
+
+def _coverage_table(rows: pd.DataFrame) -> str:
+    """Return the coverage and the seconds relative to shapiq's OddSHAP by game."""
+    paper = rows[rows["budget"] == rows["game"].map(PAPER_BUDGETS)]
+    seconds = paper.pivot_table(index="game", columns="method", values="seconds", aggfunc="median")
+    covered = rows[rows["method"] == "oddgp"].groupby("game")["covered"].mean()
+    at_paper = paper[paper["method"] == "oddgp"].groupby("game")["covered"].mean()
+    lines = []
+    for game in games_of(rows):
+        ratio = "-"
+        if game in seconds.index and "shapiq-oddshap" in seconds:
+            ratio = f"{seconds.loc[game, 'oddgp'] / seconds.loc[game, 'shapiq-oddshap']:.2g}"
+        lines.append(
+            [
+                GAME_TITLES.get(game, game),
+                f"{covered[game]:.2f}",
+                f"{at_paper.get(game, np.nan):.2f}",
+                ratio,
+            ]
+        )
+    return table(
+        ["game", "all budgets", "at the paper's budget", "time / shapiq's OddSHAP there"], lines
+    )
+
+
+EXPERIMENT = Experiment(
+    name="oddgp",
+    question="How much lower is the odd Gaussian process's error, and do its intervals cover?",
+    plan=plan,
+    summarise=summarise,
+    methods=("oddgp", "oddshap", _DESIGN, *_PEERS),
+    instances=16,
+)

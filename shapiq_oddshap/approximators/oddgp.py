@@ -1,0 +1,167 @@
+"""The odd Gaussian process: posterior mean and variance of Shapley values."""
+
+from __future__ import annotations
+
+import copy
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+
+from shapiq_oddshap.approximators.base import Estimate, Run, ShapleyApproximator, as_integer
+from shapiq_oddshap.evaluation import evaluate
+from shapiq_oddshap.gp import fit_odd_gp
+from shapiq_oddshap.sampling import PairedCoalitionSampler, Sample, odd_rows, row_keys, row_weights
+from shapiq_oddshap.screening import ProxySPEX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shapiq import Game, InteractionValues
+
+    Value = Callable[[np.ndarray], np.ndarray]
+
+__all__ = ["OddGP"]
+
+_GROWTH = 1.6
+"""How much more than the last budget :meth:`OddGP.approximate_until` tries next."""
+
+
+class OddGP(ShapleyApproximator):
+    """Odd Gaussian process: every odd interaction at once, none enumerated, with error bars.
+
+    The odd component of the game gets a Gaussian process whose kernel is the sum over all odd
+    Fourier terms, sinh(Σ_i a_i x_i x'_i) in closed form. Its Shapley values are a Gauss–Legendre
+    sum over the observed pairs, and so are their variances (``docs/odd-gp.md``):
+
+    1. Sample coalitions in complementary pairs, as :class:`~shapiq_oddshap.OddSHAP` does.
+    2. Fit the gradient-boosted proxy; its odd Fourier spectrum tells which players and terms matter.
+    3. Maximise the evidence over the kernel's parameters on a part of the pairs.
+    4. Condition on all pairs (on a part past 8000) and read mean and variance off.
+    5. Add the Shapley values of what the process leaves unexplained, with their sampling variance.
+
+    Below 2ⁿ evaluations it has a lower error than every other approximator of this package on
+    most games; its own time grows with the cube of the number of pairs, up to 8000 of them.
+
+    Examples:
+        >>> import numpy as np
+        >>> game = lambda coalitions: coalitions @ np.arange(8.0) + 4.0 * coalitions[:, :3].all(axis=1)
+        >>> values, variances = OddGP(n=8, random_state=42).approximate_with_variance(100, game)
+        >>> exact = np.arange(8) + np.repeat([4 / 3, 0], [3, 5])
+        >>> bool(np.all(np.abs(values.get_n_order_values(1) - exact) < 1e-6 + 3 * np.sqrt(variances)))
+        True
+    """
+
+    def _estimate(self, run: Run) -> Estimate:
+        """Sample, screen, fit the process."""
+        n = self.n
+        with run.clock("sampling"):
+            sampler = PairedCoalitionSampler(n, random_state=int(run.rng.integers(2**63)))
+            sampler.sample(run.budget)
+            coalitions, weights = sampler.coalitions_matrix, row_weights(sampler)
+        sample = Sample(coalitions, run.evaluate(coalitions), weights)
+        if np.ptp(sample.values) == 0:
+            return Estimate(np.zeros(n), path="constant", variances=np.zeros(n))
+        with run.clock("screening"):
+            rows = odd_rows(sample)
+            seed = int(run.rng.integers(2**31))
+            spectrum = ProxySPEX().spectrum(sample, seed, odd_only=True)
+            count = max(ceil(len(sample.values) / 10) - n, 1)
+            terms, scores = spectrum.largest(count, min_order=3)
+        with run.clock("process"):
+            fit = fit_odd_gp(
+                rows.coalitions,
+                rows.targets,
+                sample.total,
+                importance=spectrum.importance(),
+                terms=terms,
+                term_scores=scores,
+                rng=run.rng,
+            )
+        details = {"pairs": float(fit.pairs)}
+        if fit.kernel is not None:
+            details["noise"] = fit.kernel.noise * fit.scale**2
+        return Estimate(
+            fit.values,
+            fit.model,
+            "proxyspex",
+            n_terms=len(terms),
+            details=details,
+            variances=fit.variances,
+        )
+
+    def approximate_with_variance(
+        self, budget: int, game: Game | Value
+    ) -> tuple[InteractionValues, np.ndarray]:
+        """Approximate the Shapley values and tell how sure they are.
+
+        Args:
+            budget: Number of evaluations that may be made.
+            game: The game; see :meth:`approximate`.
+
+        Returns:
+            The Shapley values and the variances of their errors in squared units of the game,
+            shape ``(n,)``; zeros where the values are exact.
+        """
+        run, estimate = self._run(budget, game)
+        variances = np.zeros(self.n) if estimate.variances is None else estimate.variances
+        return self._result(run, estimate), variances
+
+    def approximate_until(
+        self,
+        target_error: float,
+        max_budget: int,
+        game: Game | Value,
+        *,
+        confidence: float = 0.9,
+    ) -> tuple[InteractionValues, np.ndarray]:
+        """Grow the budget until every interval is narrow enough; nothing is evaluated twice.
+
+        Args:
+            target_error: Half-width of the widest interval that will do, in units of the game.
+            max_budget: Number of evaluations that may be made in all.
+            game: The game; see :meth:`approximate`.
+            confidence: Probability that an interval is meant to hold the true value with.
+
+        Returns:
+            The Shapley values, whose ``estimation_budget`` is what was spent, and their variances.
+
+        Raises:
+            ValueError: If the error is not positive or the confidence not between 0 and 1.
+        """
+        if not target_error > 0:
+            msg = f"Received target_error={target_error!r}, but a positive number is required."
+            raise ValueError(msg)
+        if not 0 < confidence < 1:
+            msg = f"Received confidence={confidence!r}, but a probability such as 0.9 is required."
+            raise ValueError(msg)
+        max_budget = as_integer(max_budget, "max_budget", "a number such as max_budget=10000")
+        seeded = copy.copy(self)  # one seed for all budgets, so that each sample holds the last
+        if self.random_state is None:
+            seeded.set_random_state(int(np.random.SeedSequence().generate_state(1)[0]))
+        remembered = _Remembered(game)
+        quantile = ndtri(0.5 + confidence / 2)
+        budget = min(4 * self.n + 2, max_budget)
+        while True:
+            values, variances = seeded.approximate_with_variance(budget, remembered)
+            widest = quantile * np.sqrt(variances.max())
+            if widest <= target_error or budget >= min(max_budget, 2**self.n):
+                return values, variances
+            budget = min(ceil(_GROWTH * budget), max_budget)
+
+
+class _Remembered:
+    """A game that evaluates every coalition once."""
+
+    def __init__(self, game: Game | Value) -> None:
+        self._game = game
+        self._values: dict[int | bytes, float] = {}
+
+    def __call__(self, coalitions: np.ndarray) -> np.ndarray:
+        keys = row_keys(coalitions).tolist()
+        new = [row for row, key in enumerate(keys) if key not in self._values]
+        if new:
+            values = evaluate(self._game, coalitions[new]).tolist()
+            self._values.update(zip([keys[row] for row in new], values, strict=True))
+        return np.array([self._values[key] for key in keys])

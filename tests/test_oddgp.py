@@ -1,0 +1,139 @@
+"""The odd Gaussian process as an approximator: error bars, stopping, memory."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from shapiq_oddshap import OddGP, OddSHAP
+from tests.helpers import TableGame, all_coalitions, phi_of, random_game, smooth_game
+
+
+def network_game(n, seed):
+    """A random two-layer network: smooth, with interactions of every order."""
+    rng = np.random.default_rng(seed)
+    hidden, out = rng.normal(size=(n, 12)) / np.sqrt(n), rng.normal(size=12)
+    return TableGame(np.tanh(2.0 * (all_coalitions(n) - 0.5) @ hidden * 1.5) @ out)
+
+
+def tree_game(n, seed):
+    """A sum of random products of literals, as a forest's leaves are; too many to be found out."""
+    rng = np.random.default_rng(seed)
+    coalitions, values = all_coalitions(n), np.zeros(2**n)
+    for _ in range(400):
+        players = rng.choice(n, size=rng.integers(1, 8), replace=False)
+        wanted = rng.random(len(players)) < 0.5
+        values += rng.normal() * (coalitions[:, players] == wanted).all(axis=1)
+    return TableGame(values)
+
+
+@pytest.mark.parametrize("kind", [network_game, tree_game, random_game])
+def test_intervals_cover_as_often_as_they_promise(kind):
+    """90 % intervals hold 80 to 97 % of the true values: 240 of them per kind of game."""
+    n, covered = 10, []
+    for seed in range(24):
+        game = kind(n, seed)
+        exact = phi_of(OddGP(n).approximate(2**n, game))
+        values, variances = OddGP(n, random_state=seed).approximate_with_variance(260, game)
+        covered.extend(np.abs(phi_of(values) - exact) <= 1.645 * np.sqrt(variances) + 1e-9)
+    assert 0.8 <= np.mean(covered) <= 0.97
+
+
+@pytest.mark.parametrize("kind", [network_game, tree_game])
+def test_error_is_lower_than_oddshaps(kind):
+    n, ratios = 11, []
+    for seed in range(8):
+        game = kind(n, seed)
+        exact = phi_of(OddGP(n).approximate(2**n, game))
+        errors = [
+            np.mean((phi_of(cls(n, random_state=seed).approximate(400, game)) - exact) ** 2)
+            for cls in (OddGP, OddSHAP)
+        ]
+        ratios.append(np.log(max(errors[0], 1e-20) / errors[1]))
+    assert np.mean(ratios) < np.log(0.7)
+
+
+def test_variances_are_zero_where_values_are_exact_and_scale_with_the_game():
+    game = random_game(6)
+    _, variances = OddGP(6, random_state=0).approximate_with_variance(2**6, game)
+    np.testing.assert_array_equal(variances, 0)
+    _, plain = OddGP(6, random_state=0).approximate_with_variance(40, game)
+    _, scaled = OddGP(6, random_state=0).approximate_with_variance(40, lambda c: 1e6 * game(c))
+    assert (plain > 0).all()
+    np.testing.assert_allclose(scaled, 1e12 * plain, rtol=1e-4)
+
+
+def test_approximate_until_stops_when_the_intervals_are_narrow():
+    n = 12
+    game = network_game(n, seed=1)
+    exact = phi_of(OddGP(n).approximate(2**n, game))
+    spent = []
+    for target in (0.2, 0.02):
+        game.asked.clear()
+        values, variances = OddGP(n, random_state=0).approximate_until(target, 3000, game)
+        assert len(game.asked) == len(set(game.asked)) == values.estimation_budget
+        assert 1.645 * np.sqrt(variances.max()) <= target
+        assert np.abs(phi_of(values) - exact).max() <= 2 * target
+        spent.append(values.estimation_budget)
+    assert spent[0] < spent[1] < 3000
+
+
+def test_approximate_until_ends_at_the_largest_budget():
+    game = random_game(10)
+    values, variances = OddGP(10, random_state=0).approximate_until(1e-9, 200, game)
+    assert values.estimation_budget == 200
+    assert variances.max() > 0
+    values, variances = OddGP(10).approximate_until(1e-9, 10**6, game)
+    assert not values.estimated
+    np.testing.assert_array_equal(variances, 0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"target_error": 0.0}, ValueError),
+        ({"target_error": -1.0}, ValueError),
+        ({"confidence": 1.0}, ValueError),
+        ({"max_budget": 10.5}, TypeError),
+        ({"max_budget": 1}, ValueError),
+    ],
+)
+def test_approximate_until_refuses_bad_options_before_the_game_is_called(wrong, error):
+    def refuse(coalitions):
+        raise AssertionError("paid for")
+
+    options = {"target_error": 0.1, "max_budget": 100, "game": refuse} | wrong
+    with pytest.raises(error, match="Received"):
+        OddGP(8).approximate_until(**options)
+
+
+MEMORY = """
+import resource
+import numpy as np
+from shapiq_oddshap import OddGP
+rng = np.random.default_rng(0)
+main, hidden = rng.normal(size=40), rng.normal(size=(40, 5)) / 6
+def game(coalitions):
+    return coalitions @ main + np.tanh(coalitions @ hidden).sum(axis=1)
+start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+values, variances = OddGP(40, random_state=0).approximate_with_variance(100_000, game)
+used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - start
+assert np.isfinite(values.values).all() and np.isfinite(variances).all()
+print(used / 2**20)
+"""
+
+
+def test_a_hundred_thousand_evaluations_in_bounded_memory():
+    run = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    assert float(run.stdout) < 2.0  # GiB above the start
+
+
+def test_error_is_as_good_on_a_smooth_game_with_few_evaluations():
+    n = 20
+    game = smooth_game(n)
+    exact = phi_of(OddGP(n, random_state=1).approximate(4000, game))
+    values = OddGP(n, random_state=0).approximate(10 * n, game)
+    linear = OddSHAP(n, screener="none", random_state=0).approximate(10 * n, game)
+    error, linear_error = (np.mean((phi_of(v) - exact) ** 2) for v in (values, linear))
+    assert error < linear_error
