@@ -196,7 +196,7 @@ def _project(design: _Design, constraints: np.ndarray, totals: np.ndarray) -> np
         free = block.T - (block.T @ constraints.T / members) @ constraints
         rows = np.vstack([rows, np.column_stack([free, targets - block.T @ start])])
         if len(rows) > 2 * rows.shape[1]:
-            (rows,) = scipy.linalg.qr(rows, mode="r")
+            rows = scipy.linalg.qr(rows, mode="r")[0][: rows.shape[1]]
     if len(rows) == 0:
         return start
     step, *_ = scipy.linalg.lstsq(rows[:, :-1], rows[:, -1], cond=_RANK_TOLERANCE)
