@@ -718,12 +718,16 @@ def calibrated_variances(
     per_row = trace / len(alpha)
     share = min(noise * per_row, 1.0)
     misfit = max(float(np.mean(alpha[1:] ** 2)) / per_row, 1.0)
-    # the prior was fitted to the same data: the usual charge per parameter
-    fitted = 1.0 + hyperparameters / len(sub)
+    # the prior was fitted to the same data, which costs it degrees of freedom
+    fitted = len(sub) / max(len(sub) - hyperparameters, _FREEDOM_KEPT * len(sub))
     errors = residuals.copy()
     errors[sub] = alpha[1:] / per_row
     sampling = msr_variances(coalitions, errors, Strata.of(coalitions))
-    return (1.0 - share) * misfit * fitted * posterior + share * sampling
+    return fitted * ((1.0 - share) * misfit * posterior + share * sampling)
+
+
+_FREEDOM_KEPT = 0.25
+"""Share of the degrees of freedom that is left at least, where hyperparameters outnumber pairs."""
 
 
 def sparse_fit(
