@@ -50,7 +50,7 @@ def test_tabpfn_explainer():
         def predict(self, x):
             values = self.mean_ + x.sum(axis=1) * self.width_
             # shapiq 1.4 takes float() of one row's prediction, which NumPy >= 2.4 wants 0-d
-            return values if len(x) > 1 else values[0]
+            return values if len(x) > 1 else values.reshape(())
 
     TabPFNRegressor.__module__ = "tabpfn.regressor"
     rng = np.random.default_rng(0)
