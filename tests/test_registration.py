@@ -7,6 +7,13 @@ from shapiq_oddshap.approximators import APPROXIMATORS
 from shapiq_oddshap.shapiq_adapter import explainer_approximators
 
 
+class Convertible(np.ndarray):
+    """shapiq 1.4 takes float() of a one-row prediction, which NumPy >= 2.4 refuses."""
+
+    def __float__(self):
+        return float(self.item())
+
+
 @pytest.fixture(autouse=True)
 def registered():
     yield
@@ -48,9 +55,7 @@ def test_tabpfn_explainer():
             return self
 
         def predict(self, x):
-            values = self.mean_ + x.sum(axis=1) * self.width_
-            # shapiq 1.4 takes float() of one row's prediction, which NumPy >= 2.4 wants 0-d
-            return values if len(x) > 1 else values.reshape(())
+            return (self.mean_ + x.sum(axis=1) * self.width_).view(Convertible)
 
     TabPFNRegressor.__module__ = "tabpfn.regressor"
     rng = np.random.default_rng(0)
