@@ -267,10 +267,12 @@ class OddSHAP(FourierRegression):
     4. Read the Shapley values off: φ_i = -2 Σ_{T∋i} β_T / |T|.
 
     Note:
-        Three departures from the paper. The number of pairs per size is fixed, not random. Below
-        η·n evaluations, where the paper takes the proxy's values, ``low_budget="auto"`` compares
-        the proxy with the regression on singletons on the sample at hand. And the proxy's values
-        are made efficient, by spreading evenly what they miss of f([n]) - f(∅).
+        Departures from the paper. The number of pairs per size is fixed, not random. The proxy that
+        screens is fitted to what the regression on singletons leaves, not to the values. Below η·n
+        evaluations, where the paper takes the proxy's values, ``low_budget="auto"`` compares them
+        with the regression on singletons, by cross-validation on the sample at hand: leave-one-out
+        in closed form for the regression, five folds for the proxy. And the proxy's values are made
+        efficient, by spreading evenly what they miss of f([n]) - f(∅).
 
     Examples:
         >>> import numpy as np
