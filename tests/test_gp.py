@@ -9,20 +9,37 @@ from math import factorial
 import numpy as np
 import pytest
 
-from shapiq_oddshap import gp
+from shapiq_oddshap.gp import fit_odd_gp
+from shapiq_oddshap.gp.correction import Strata, msr_correction, msr_variances
+from shapiq_oddshap.gp.evidence import negative_log_evidence
+from shapiq_oddshap.gp.kernel import OddKernel, characters, gram, product_variances, signs
+from shapiq_oddshap.gp.posterior import (
+    _EFFICIENCY_NOISE,
+    factorise,
+    shapley_functionals,
+    shapley_prior_variances,
+)
+from shapiq_oddshap.gp.sparsity import (
+    SparseOptions,
+    all_triples,
+    expectation_maximisation,
+    sparse_fit,
+    term_posterior,
+    triple_sums,
+)
 
 N = 6
 COALITIONS = np.array(list(product([False, True], repeat=N)))
-X = gp.signs(COALITIONS)
+X = signs(COALITIONS)
 ODD = COALITIONS[COALITIONS.sum(axis=1) % 2 == 1]
-CHARACTERS = gp.characters(X, ODD)
+CHARACTERS = characters(X, ODD)
 
 
 @pytest.fixture
 def kernel():
     rng = np.random.default_rng(0)
     terms = ODD[ODD.sum(axis=1) >= 3][[1, 5, 18]]
-    return gp.OddKernel(rng.uniform(0.02, 0.9, N), 0.7, 0.5, terms, rng.random(3), 1e-2)
+    return OddKernel(rng.uniform(0.02, 0.9, N), 0.7, 0.5, terms, rng.random(3), 1e-2)
 
 
 def coefficient_variances(kernel):
@@ -62,7 +79,7 @@ def random_game(n, rng, orders=(1, 3)):
     beta = np.array([rng.normal() / len(t) ** 2 for t in terms])
     rows = np.array([[i in t for i in range(n)] for t in terms])
     phi = -2.0 * (beta / rows.sum(axis=1)) @ rows
-    return (lambda coalitions: gp.characters(gp.signs(coalitions), rows) @ beta), phi
+    return (lambda coalitions: characters(signs(coalitions), rows) @ beta), phi
 
 
 def draw_pairs(n, count, rng):
@@ -79,7 +96,7 @@ def fit(coalitions, values, total, seed=0, **options):
     n = coalitions.shape[1]
     none = np.zeros((0, n), bool)
     rng = np.random.default_rng(seed)
-    return gp.fit_odd_gp(
+    return fit_odd_gp(
         coalitions,
         values,
         total,
@@ -93,14 +110,14 @@ def fit(coalitions, values, total, seed=0, **options):
 
 def test_kernel_is_the_sum_over_all_odd_terms(kernel):
     expected = (CHARACTERS * coefficient_variances(kernel)) @ CHARACTERS.T
-    np.testing.assert_allclose(gp.gram(kernel, X, X), expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(gram(kernel, X, X), expected, rtol=1e-12, atol=1e-14)
 
 
 def test_lower_and_single_precision_kernels_agree(kernel, monkeypatch):
-    monkeypatch.setattr(gp, "_BLOCK", 10)
-    full = gp.gram(kernel, X, X)
-    np.testing.assert_array_equal(np.tril(gp.gram(kernel, X, X, lower=True)), np.tril(full))
-    single = gp.gram(kernel, X, X, np.float32)
+    monkeypatch.setattr("shapiq_oddshap.gp.kernel.BLOCK", 10)
+    full = gram(kernel, X, X)
+    np.testing.assert_array_equal(np.tril(gram(kernel, X, X, lower=True)), np.tril(full))
+    single = gram(kernel, X, X, np.float32)
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, full, atol=2e-6)
 
@@ -108,40 +125,40 @@ def test_lower_and_single_precision_kernels_agree(kernel, monkeypatch):
 def test_product_variances_do_not_overflow_with_many_players():
     n = 1500
     rates = np.full(n, 1.9)
-    kernel = gp.OddKernel(rates, 1.0, 1.0, np.zeros((0, n), bool), np.zeros(0), 1e-3)
-    x = gp.signs(np.random.default_rng(0).random((5, n)) < 0.5)
-    matrix = gp.gram(kernel, x, x)
+    kernel = OddKernel(rates, 1.0, 1.0, np.zeros((0, n), bool), np.zeros(0), 1e-3)
+    x = signs(np.random.default_rng(0).random((5, n)) < 0.5)
+    matrix = gram(kernel, x, x)
     assert np.isfinite(matrix).all()
     np.testing.assert_allclose(np.diag(matrix), 2.0)
-    assert np.isfinite(gp.shapley_functionals(kernel, x)).all()
-    assert np.isfinite(gp.shapley_prior_variances(kernel)).all()
+    assert np.isfinite(shapley_functionals(kernel, x)).all()
+    assert np.isfinite(shapley_prior_variances(kernel)).all()
 
 
 def test_shapley_functionals_are_the_shapley_values_of_kernel_functions(kernel):
-    functionals = gp.shapley_functionals(kernel, X[:9])
-    columns = gp.gram(kernel, X, X[:9])
+    functionals = shapley_functionals(kernel, X[:9])
+    columns = gram(kernel, X, X[:9])
     expected = np.array([shapley_by_definition(column) for column in columns.T])
     np.testing.assert_allclose(functionals, expected, atol=1e-13)
 
 
 def test_prior_variances_are_the_sum_over_all_odd_terms(kernel):
     expected = (4 * coefficient_variances(kernel) / ODD.sum(axis=1) ** 2) @ ODD
-    np.testing.assert_allclose(gp.shapley_prior_variances(kernel), expected, rtol=1e-10)
+    np.testing.assert_allclose(shapley_prior_variances(kernel), expected, rtol=1e-10)
 
 
 def test_posterior_variances_match_the_posterior_over_all_set_functions(kernel):
     # brute force: the posterior covariance of all odd coefficients, then the linear functional
     rows = half_of_pairs()[:11]
-    x = np.vstack([np.ones((1, N)), gp.signs(rows)])
-    factor, used = gp.factorise(kernel, x)
+    x = np.vstack([np.ones((1, N)), signs(rows)])
+    factor, used = factorise(kernel, x)
     prior = np.diag(coefficient_variances(kernel))
-    design = gp.characters(x, ODD)
-    noise = np.diag([gp._EFFICIENCY_NOISE, *[used.noise] * len(rows)])
+    design = characters(x, ODD)
+    noise = np.diag([_EFFICIENCY_NOISE, *[used.noise] * len(rows)])
     gain = prior @ design.T @ np.linalg.inv(design @ prior @ design.T + noise)
     posterior = prior - gain @ design @ prior
     functional = -2.0 * (ODD / ODD.sum(axis=1)[:, None]).T
-    half = np.linalg.solve(factor, gp.shapley_functionals(kernel, x))
-    variances = gp.shapley_prior_variances(kernel) - (half**2).sum(axis=0)
+    half = np.linalg.solve(factor, shapley_functionals(kernel, x))
+    variances = shapley_prior_variances(kernel) - (half**2).sum(axis=0)
     np.testing.assert_allclose(
         variances, np.diag(functional @ posterior @ functional.T), rtol=1e-7, atol=1e-12
     )
@@ -151,18 +168,18 @@ def test_evidence_is_the_gaussian_density_and_its_gradient_is_exact(kernel):
     rng = np.random.default_rng(1)
     x, targets = X[1:25], rng.normal(size=24)
     relative = kernel.term_variances / kernel.term_variances.sum()
-    features = gp.characters(x, kernel.terms) * np.sqrt(relative)
+    features = characters(x, kernel.terms) * np.sqrt(relative)
     scales = [kernel.main, kernel.product, kernel.term_variances.sum(), kernel.noise]
     theta = np.log(np.concatenate([kernel.rates, scales]))
-    value, gradient = gp.negative_log_evidence(theta, x, targets, features)
-    matrix = gp.gram(kernel, x, x) + kernel.noise * np.eye(24)
+    value, gradient = negative_log_evidence(theta, x, targets, features)
+    matrix = gram(kernel, x, x) + kernel.noise * np.eye(24)
     expected = 0.5 * targets @ np.linalg.solve(matrix, targets) + 0.5 * np.linalg.slogdet(matrix)[1]
     assert value == pytest.approx(expected, rel=1e-10)
     step = 1e-6
     numeric = [
         (
-            gp.negative_log_evidence(theta + step * e, x, targets, features)[0]
-            - gp.negative_log_evidence(theta - step * e, x, targets, features)[0]
+            negative_log_evidence(theta + step * e, x, targets, features)[0]
+            - negative_log_evidence(theta - step * e, x, targets, features)[0]
         )
         / (2 * step)
         for e in np.eye(len(theta))
@@ -176,21 +193,21 @@ def _terms(posterior):
 
 def test_triples_and_their_sums():
     players = np.array([0, 2, 3, 5])
-    triples = gp.all_triples(players)
+    triples = all_triples(players)
     assert [tuple(t) for t in triples] == list(combinations(players, 3))
     alpha = np.random.default_rng(0).normal(size=len(X))
     expected = [alpha @ X[:, t].prod(axis=1) for t in triples]
-    np.testing.assert_allclose(gp.triple_sums(X, alpha, triples), expected, atol=1e-12)
-    assert len(gp.all_triples(players[:2])) == 0
+    np.testing.assert_allclose(triple_sums(X, alpha, triples), expected, atol=1e-12)
+    assert len(all_triples(players[:2])) == 0
 
 
 def test_term_posterior_matches_the_coefficient_posterior(kernel):
     x, targets = X[1:20], np.random.default_rng(2).normal(size=19)
-    matrix = gp.gram(kernel, x, x) + kernel.noise * np.eye(19)
+    matrix = gram(kernel, x, x) + kernel.noise * np.eye(19)
     alpha = np.linalg.solve(matrix, targets)
-    found = gp.term_posterior(kernel, x, alpha, 0.1, gp.all_triples(np.arange(N)))
+    found = term_posterior(kernel, x, alpha, 0.1, all_triples(np.arange(N)))
     prior = coefficient_variances(kernel)
-    means = prior * (gp.characters(x, ODD).T @ alpha)
+    means = prior * (characters(x, ODD).T @ alpha)
     for term, mean, variance in zip(_terms(found), found.means, found.variances, strict=True):
         at = int(np.flatnonzero((term == ODD).all(axis=1))[0])
         assert mean == pytest.approx(means[at], abs=1e-12)
@@ -199,9 +216,9 @@ def test_term_posterior_matches_the_coefficient_posterior(kernel):
 
 def test_expectation_maximisation_keeps_the_second_moments(kernel):
     x, targets = X[1:20], np.random.default_rng(2).normal(size=19)
-    alpha = np.linalg.solve(gp.gram(kernel, x, x) + 0.1 * np.eye(19), targets)
-    posterior = gp.term_posterior(kernel, x, alpha, 0.1, gp.all_triples(np.arange(N)))
-    new = gp.expectation_maximisation(kernel, posterior, 100, 0.5)
+    alpha = np.linalg.solve(gram(kernel, x, x) + 0.1 * np.eye(19), targets)
+    posterior = term_posterior(kernel, x, alpha, 0.1, all_triples(np.arange(N)))
+    new = expectation_maximisation(kernel, posterior, 100, 0.5)
     variances = dict(zip(map(tuple, ODD), coefficient_variances(new), strict=True))
     wanted = posterior.means**2 + posterior.variances
     floor = 0.5 * posterior.product_variances
@@ -215,18 +232,18 @@ def test_correction_at_all_coalitions_is_the_shapley_value():
     values[[0, -1]] = 0.0
     where = {row.tobytes(): value for row, value in zip(COALITIONS, values, strict=True)}
     odd = np.array([where[row.tobytes()] - where[(~row).tobytes()] for row in rows]) / 2
-    strata = gp.Strata.of(rows)
+    strata = Strata.of(rows)
     np.testing.assert_allclose(
-        gp.msr_correction(rows, odd, strata), shapley_by_definition(values), atol=1e-12
+        msr_correction(rows, odd, strata), shapley_by_definition(values), atol=1e-12
     )
-    assert not gp.msr_variances(rows, odd, strata).any()
+    assert not msr_variances(rows, odd, strata).any()
 
 
 def test_correction_is_unbiased_and_its_variance_is_claimed_right():
     rng = np.random.default_rng(4)
     rows = half_of_pairs()
     values = rng.normal(size=len(rows))
-    exact = gp.msr_correction(rows, values, gp.Strata.of(rows))
+    exact = msr_correction(rows, values, Strata.of(rows))
     small = np.minimum(rows.sum(axis=1), N - rows.sum(axis=1))
     estimates, claims = [], []
     for _ in range(4000):
@@ -236,9 +253,9 @@ def test_correction_is_unbiased_and_its_variance_is_claimed_right():
                 for s, k in [(1, 4), (2, 8), (3, 6)]
             ]
         )
-        strata = gp.Strata.of(rows[drawn])
-        estimates.append(gp.msr_correction(rows[drawn], values[drawn], strata))
-        claims.append(gp.msr_variances(rows[drawn], values[drawn], strata))
+        strata = Strata.of(rows[drawn])
+        estimates.append(msr_correction(rows[drawn], values[drawn], strata))
+        claims.append(msr_variances(rows[drawn], values[drawn], strata))
     error = np.std(estimates, axis=0) / 4000**0.5
     assert (np.abs(np.mean(estimates, axis=0) - exact) < 5 * error).all()
     ratio = np.mean(claims, axis=0) / np.var(estimates, axis=0)
@@ -274,7 +291,7 @@ def test_additive_games_are_exact(n):
     effects = rng.normal(size=n)
     rows = np.concatenate([np.eye(n, dtype=bool), draw_pairs(n, 2, rng)[:1]])
     rows = np.unique(rows, axis=0)
-    odd = -0.5 * gp.signs(rows) @ effects
+    odd = -0.5 * signs(rows) @ effects
     found = fit(rows, odd, effects.sum())
     assert found.model == "additive"
     np.testing.assert_allclose(found.values, effects, rtol=1e-9, atol=1e-9)
@@ -289,7 +306,7 @@ def test_sparse_games_are_recovered_exactly():
     terms = np.concatenate([np.eye(n, dtype=bool), terms])
     beta = np.concatenate([rng.normal(size=n), 0.3 * rng.normal(size=12)])
     rows = draw_pairs(n, 250, rng)
-    found = fit(rows, gp.characters(gp.signs(rows), terms) @ beta, -2 * beta.sum())
+    found = fit(rows, characters(signs(rows), terms) @ beta, -2 * beta.sum())
     expected = -2.0 * (beta / terms.sum(axis=1)) @ terms
     assert found.model == "sparse"
     np.testing.assert_allclose(found.values, expected, atol=1e-9)
@@ -300,7 +317,7 @@ def test_sparse_fit_refuses_other_functions():
     game, _ = random_game(8, rng)
     rows = draw_pairs(8, 60, rng)
     total = -2 * game(np.zeros((1, 8), bool))[0]
-    assert gp.sparse_fit(rows, game(rows), total, np.zeros((0, 8), bool)) is None
+    assert sparse_fit(rows, game(rows), total, np.zeros((0, 8), bool)) is None
 
 
 def test_constants_are_zero():
@@ -324,7 +341,7 @@ def test_pairs_beyond_the_limit_still_count():
     rows = draw_pairs(9, 200, rng)
     values = game(rows)
     total = -2 * game(np.zeros((1, 9), bool))[0]
-    limited = fit(rows, values, total, max_pairs=60, sparse=gp.SparseOptions(rounds=0))
+    limited = fit(rows, values, total, max_pairs=60, sparse=SparseOptions(rounds=0))
     assert limited.pairs == 60
     assert np.abs(limited.values - exact).max() < 0.1
 
@@ -345,13 +362,13 @@ def test_intervals_cover_where_the_model_is_right():
         rng = np.random.default_rng(seed)
         rates = rng.uniform(0.05, 0.5, 8)
         none = np.zeros((0, 8), bool)
-        prior = gp.OddKernel(rates, 1.0, 0.5, none, np.zeros(0), 1e-6)
+        prior = OddKernel(rates, 1.0, 0.5, none, np.zeros(0), 1e-6)
         odd = np.array([t for t in product([False, True], repeat=8) if sum(t) % 2])
-        variances = gp.product_variances(prior, odd)
+        variances = product_variances(prior, odd)
         variances[odd.sum(axis=1) == 1] += prior.main / 8
         beta = rng.normal(size=len(odd)) * np.sqrt(variances)
         rows = draw_pairs(8, 40, rng)
-        values = gp.characters(gp.signs(rows), odd) @ beta
+        values = characters(signs(rows), odd) @ beta
         found = fit(rows, values, -2 * beta.sum())
         exact = -2.0 * (beta / odd.sum(axis=1)) @ odd
         inside.append(np.abs(found.values - exact) < 1.645 * np.sqrt(found.variances))

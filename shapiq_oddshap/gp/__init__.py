@@ -1,0 +1,182 @@
+"""The odd Gaussian process: its kernel, evidence, posterior and exact Shapley read-out.
+
+Pure functions on arrays. Equation numbers refer to ``docs/odd-gp.md``.
+
+A set function enters only through its odd component ``f_odd(S) = (f(S) - f(S^c)) / 2``, one value
+per complementary pair. In signs ``x_i = -1 if i in S else +1`` it is a sum of odd characters
+``chi_T(x) = prod_{i in T} x_i``, and the process gives their coefficients independent Gaussian
+priors. Everything below follows from that: the kernel, the Shapley values of the posterior mean
+and their posterior variances are all closed forms in the prior variances of the coefficients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shapiq_oddshap.gp.correction import Strata, calibrated_variances, msr_correction
+from shapiq_oddshap.gp.evidence import SearchOptions, search_hyperparameters
+from shapiq_oddshap.gp.kernel import BLOCK, OddKernel, gram, signs
+from shapiq_oddshap.gp.posterior import (
+    factorise,
+    inverse_trace,
+    shapley_functionals,
+    shapley_posterior_variances,
+    solve,
+)
+from shapiq_oddshap.gp.sparsity import (
+    SPARSE_TOLERANCE,
+    Observations,
+    SparseOptions,
+    reweight,
+    sparse_fit,
+)
+
+__all__ = ["OddGPFit", "fit_odd_gp"]
+
+
+@dataclass(frozen=True)
+class OddGPFit:
+    """Shapley values and their variances.
+
+    Attributes:
+        values: Shapley values; they sum to the total, shape ``(n,)``.
+        variances: Their variances, shape ``(n,)``.
+        kernel: The prior that was found, relative to ``scale**2``; ``None`` if none was needed.
+        scale: Root mean square of the targets.
+        model: ``"constant"``, ``"additive"``, ``"sparse"`` or ``"gp"``.
+        pairs: Pairs that the process was conditioned on.
+    """
+
+    values: np.ndarray
+    variances: np.ndarray
+    kernel: OddKernel | None
+    scale: float
+    model: str
+    pairs: int
+
+
+def fit_odd_gp(
+    coalitions: np.ndarray,
+    odd_values: np.ndarray,
+    total: float,
+    *,
+    importance: np.ndarray,
+    terms: np.ndarray,
+    term_scores: np.ndarray,
+    rng: np.random.Generator,
+    search: SearchOptions | None = None,
+    sparse: SparseOptions | None = None,
+    max_pairs: int = 8000,
+) -> OddGPFit:
+    """Estimate Shapley values by the odd Gaussian process and a correction on its residuals.
+
+    Args:
+        coalitions: One member of each complementary pair, none empty or full, ``(m, n)``.
+        odd_values: ``(f(S) - f(S^c)) / 2``, shape ``(m,)``.
+        total: ``f(N) - f(empty)``.
+        importance: Importance of every player in the proxy's spectrum, zeros if unknown, ``(n,)``.
+        terms: Odd terms of order three and more that a proxy favours, may be empty, ``(t, n)``.
+        term_scores: The proxy's coefficients of those terms, ``(t,)``.
+        rng: Draws the subsample of the search, and that of the process past ``max_pairs``.
+        search: Options of the hyperparameter search.
+        sparse: Options of the reweighting.
+        max_pairs: Pairs that the process is conditioned on at most; the correction uses all.
+
+    Returns:
+        The fit.
+    """
+    search, sparse = search or SearchOptions(), sparse or SparseOptions()
+    n = coalitions.shape[1]
+    targets = np.concatenate([[-0.5 * total], odd_values])
+    # the maximum first: squares of huge or tiny values would leave the range of a double
+    top = float(np.abs(targets).max())
+    if top == 0.0:
+        return OddGPFit(np.zeros(n), np.zeros(n), None, 0.0, "constant", 0)
+    if len(coalitions) == 0:
+        return OddGPFit(np.full(n, total / n), np.zeros(n), None, top, "constant", 0)
+    no_terms = np.zeros((0, n), dtype=bool)
+    additive = sparse_fit(coalitions, odd_values / top, total / top, no_terms)
+    if additive is not None:
+        values = _efficient(additive * top, total)
+        return OddGPFit(values, np.zeros(n), None, top, "additive", len(coalitions))
+    scale = top * float(np.sqrt(np.mean((targets / top) ** 2)))
+    targets = targets / scale
+    order = rng.permutation(len(coalitions))
+    part, sub = order[: search.pairs], np.sort(order[:max_pairs])
+    prior = search_hyperparameters(
+        signs(coalitions[part]),
+        targets[1:][part],
+        importance=importance,
+        terms=terms,
+        term_scores=term_scores,
+        options=search,
+    )
+    rows = np.concatenate([[0], sub + 1])
+    data = Observations(np.vstack([np.ones((1, n)), signs(coalitions[sub])]), targets[rows])
+    kernel, candidate = reweight(prior, data, sparse)
+    if candidate is not None:
+        exact = sparse_fit(coalitions, odd_values / top, total / top, candidate)
+        if exact is not None:
+            values = _efficient(exact * top, total)
+            variances = np.full(n, (SPARSE_TOLERANCE * top) ** 2)
+            return OddGPFit(values, variances, kernel, scale, "sparse", len(sub))
+    hyperparameters = n + 4 + (0 if kernel is prior else len(kernel.terms))
+    values, variances, kernel = _estimate(
+        kernel, data, coalitions, targets[1:], sub=sub, hyperparameters=hyperparameters
+    )
+    values = _efficient(values * scale, total)
+    return OddGPFit(values, variances * scale**2, kernel, scale, "gp", len(sub))
+
+
+def _estimate(
+    kernel: OddKernel,
+    data: Observations,
+    coalitions: np.ndarray,
+    targets: np.ndarray,
+    *,
+    sub: np.ndarray,
+    hyperparameters: int,
+) -> tuple[np.ndarray, np.ndarray, OddKernel]:
+    """Return the corrected values, their variances, and the kernel with the noise used."""
+    factor, kernel = factorise(kernel, data.x)
+    alpha = solve(factor, data.targets)
+    functionals = shapley_functionals(kernel, data.x)
+    residuals = _residuals(kernel, data.x, alpha, coalitions=coalitions, targets=targets, sub=sub)
+    correction = msr_correction(coalitions, residuals, Strata.of(coalitions))
+    variances = calibrated_variances(
+        shapley_posterior_variances(kernel, factor, functionals),
+        residuals,
+        coalitions=coalitions,
+        sub=sub,
+        alpha=alpha,
+        noise=kernel.noise,
+        trace=inverse_trace(factor),
+        hyperparameters=hyperparameters,
+    )
+    return alpha @ functionals + correction, variances, kernel
+
+
+def _efficient(values: np.ndarray, total: float) -> np.ndarray:
+    """Spread what is missing to the total evenly."""
+    return values + (total - values.sum()) / len(values)
+
+
+def _residuals(
+    kernel: OddKernel,
+    x: np.ndarray,
+    alpha: np.ndarray,
+    *,
+    coalitions: np.ndarray,
+    targets: np.ndarray,
+    sub: np.ndarray,
+) -> np.ndarray:
+    """Return targets minus posterior means at all pairs, conditioned on or not, ``(m,)``."""
+    residuals = np.empty(len(coalitions))
+    residuals[sub] = kernel.noise * alpha[1:]
+    rest = np.setdiff1d(np.arange(len(coalitions)), sub, assume_unique=True)
+    for start in range(0, len(rest), BLOCK):
+        rows = rest[start : start + BLOCK]
+        residuals[rows] = targets[rows] - gram(kernel, signs(coalitions[rows]), x) @ alpha
+    return residuals

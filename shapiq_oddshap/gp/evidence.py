@@ -1,0 +1,157 @@
+"""The marginal likelihood and its maximisation (``docs/odd-gp.md``, equations 5 to 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, lapack
+from scipy.optimize import minimize
+
+from shapiq_oddshap.gp.kernel import OddKernel, characters, log_sinh
+
+__all__ = ["SearchOptions", "negative_log_evidence", "search_hyperparameters"]
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How the hyperparameters are looked for.
+
+    Attributes:
+        pairs: Pairs of the random subsample on which the evidence is maximised.
+        iterations: Upper bound on the quasi-Newton iterations.
+        shrinkage: Precision of the Gaussian hyperprior that pulls ``log a_i`` to their mean.
+        usual_noise: Centre of the hyperprior of the noise. Small samples do not tell noise from
+            interactions; large ones of a noise-free game overrule it by hundreds of nats.
+        noise_shrinkage: Precision of that hyperprior, on the logarithm.
+        start_rate: Rate of the most important player at the start.
+        noise_floor: Smallest noise, relative to the variance of the targets.
+    """
+
+    pairs: int = 500
+    iterations: int = 30
+    shrinkage: float = 0.5
+    usual_noise: float = 1e-2
+    noise_shrinkage: float = 0.05
+    start_rate: float = 0.3
+    noise_floor: float = 1e-10
+
+
+def negative_log_evidence(
+    theta: np.ndarray, x: np.ndarray, targets: np.ndarray, features: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Return minus the log marginal likelihood and its gradient (eq. 5 and 6).
+
+    Args:
+        theta: Logarithms of ``a_1 .. a_n``, main, product, term scale and noise; ``(n + 4,)``.
+        x: Sign rows, shape ``(m, n)``.
+        targets: Odd values, scaled, shape ``(m,)``.
+        features: Characters of the explicit terms times the roots of their relative variances,
+            shape ``(m, t)``.
+
+    Returns:
+        The value and the gradient in ``theta``; a huge value where the matrix is not definite.
+    """
+    m, n = x.shape
+    rates = np.exp(theta[:n])
+    main, product, term_scale, noise = np.exp(theta[n:])
+    exponent = (x * rates) @ x.T
+    scale = log(product) - log_sinh(float(rates.sum()))
+    plus, minus = np.exp(scale + exponent), np.exp(scale - exponent)
+    sinh, cosh = 0.5 * (plus - minus), 0.5 * (plus + minus)
+    matrix = sinh + (main / n) * (x @ x.T) + term_scale * (features @ features.T)
+    matrix.flat[:: m + 1] += noise
+    try:
+        factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return 1e25, np.zeros_like(theta)
+    inverse, _ = lapack.get_lapack_funcs(("potri",), (factor,))[0](factor, lower=True)
+    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    alpha = inverse @ targets
+    outer = 0.5 * (inverse - np.outer(alpha, alpha))
+    by_product = float(np.vdot(outer, sinh))
+    by_rate = _quadratic(x, outer * cosh) - by_product / np.tanh(rates.sum())
+    gradient = np.concatenate(
+        [
+            by_rate * rates,
+            [
+                main / n * _quadratic(x, outer).sum(),
+                by_product,
+                term_scale * _quadratic(features, outer).sum(),
+                noise * np.trace(outer),
+            ],
+        ]
+    )
+    value = 0.5 * float(targets @ alpha) + float(np.log(np.diag(factor)).sum())
+    return value, gradient
+
+
+def _quadratic(columns: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Return ``c' M c`` of every column ``c``."""
+    return np.einsum("ji,ji->i", columns, matrix @ columns)
+
+
+def search_hyperparameters(
+    x: np.ndarray,
+    targets: np.ndarray,
+    *,
+    importance: np.ndarray,
+    terms: np.ndarray,
+    term_scores: np.ndarray,
+    options: SearchOptions,
+) -> OddKernel:
+    """Maximise the evidence, with a hyperprior on the spread of the rates (eq. 7).
+
+    Args:
+        x: Sign rows of the subsample, shape ``(m, n)``.
+        targets: Odd values, scaled, shape ``(m,)``.
+        importance: Importance of every player in the proxy's spectrum, shape ``(n,)``.
+        terms: Screened higher-order terms, shape ``(t, n)``.
+        term_scores: Their coefficients in the proxy, shape ``(t,)``.
+        options: Options of the search.
+
+    Returns:
+        The kernel found. Its term variances are proportional to the squared scores.
+    """
+    n = x.shape[1]
+    relative = term_scores**2
+    relative = relative / relative.sum() if relative.sum() > 0 else np.zeros(len(terms))
+    features = characters(x, terms) * np.sqrt(relative)
+    top = importance.max(initial=0.0)
+    share = importance / top if top > 0 else np.full(n, 0.3)
+    start = np.log(
+        np.concatenate(
+            [
+                np.maximum(options.start_rate * share, 0.01 * options.start_rate),
+                [0.3, 1.0, 0.05, 1e-3],
+            ]
+        )
+    )
+    bounds = [(log(1e-4), log(2.0))] * n
+    bounds += [(log(low), log(high)) for low, high in _SCALE_BOUNDS]
+    bounds.append((log(options.noise_floor), log(10.0)))
+
+    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = negative_log_evidence(theta, x, targets, features)
+        spread = theta[:n] - theta[:n].mean()
+        gradient[:n] += options.shrinkage * spread
+        excess = theta[-1] - log(options.usual_noise)
+        gradient[-1] += options.noise_shrinkage * excess
+        value += 0.5 * options.shrinkage * float(spread @ spread)
+        return value + 0.5 * options.noise_shrinkage * excess**2, gradient
+
+    theta = minimize(
+        objective,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": options.iterations},
+    ).x
+    main, product, term_scale, noise = np.exp(theta[n:])
+    return OddKernel(np.exp(theta[:n]), main, product, terms, term_scale * relative, noise)
+
+
+_SCALE_BOUNDS = ((1e-8, 1e4), (1e-8, 1e4), (1e-8, 1e3))
+"""Bounds of the scales of main effects, product part and explicit terms."""

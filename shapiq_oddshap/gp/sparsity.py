@@ -1,0 +1,397 @@
+"""Variances of their own for single interactions (``docs/odd-gp.md``, equations 13 and 14)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import comb
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve, cholesky
+
+from shapiq_oddshap.fourier import shapley_values
+from shapiq_oddshap.gp.kernel import (
+    FLOAT32_PAIRS,
+    OddKernel,
+    characters,
+    empty_log_variance,
+    product_variances,
+    signs,
+)
+from shapiq_oddshap.gp.posterior import factorise, inverse_trace, solve
+
+__all__ = [
+    "SPARSE_TOLERANCE",
+    "Observations",
+    "SparseOptions",
+    "TermPosterior",
+    "all_triples",
+    "expectation_maximisation",
+    "penalised",
+    "pursue",
+    "reweight",
+    "scanned_players",
+    "sharpen",
+    "sparse_fit",
+    "term_posterior",
+    "triple_sums",
+]
+
+
+@dataclass(frozen=True)
+class SparseOptions:
+    """How single interactions get variances of their own (eq. 13 and 14).
+
+    Attributes:
+        rounds: Rounds of expectation maximisation over the variances of single terms.
+        product_share: What the product part keeps of its variance in the first round.
+        terms_per_pair: Explicit terms kept, per pair.
+        most_noise: Above this noise, relative to the targets, no rounds are made: there the
+            coefficients are not sparse, and variances of their own only follow the noise.
+        pairs_per_player: With fewer pairs no rounds are made: they would follow the sample.
+        powers: Penalties of the search for an exactly sparse function, see :func:`sharpen`.
+        sharpen_pairs: That search is made up to so many pairs: past them it takes too long.
+        max_triples: Triples are scanned among the players of the largest rates, as many as make
+            no more triples than this.
+    """
+
+    rounds: int = 4
+    product_share: float = 0.7
+    terms_per_pair: float = 0.5
+    most_noise: float = 1e-4
+    pairs_per_player: float = 8.0
+    powers: tuple[float, ...] = (1.0, 1.0, 1.0, 0.7, 0.5, 0.3, 0.0)
+    sharpen_pairs: int = 1500
+    max_triples: int = 180_000
+
+
+def scanned_players(importance: np.ndarray, max_triples: int) -> np.ndarray:
+    """Return the most important players, as many as ``max_triples`` allows, in their order."""
+    count = len(importance)
+    while comb(count, 3) > max_triples:
+        count -= 1
+    return np.sort(np.argsort(-importance, kind="stable")[:count])
+
+
+def triple_sums(x: np.ndarray, alpha: np.ndarray, triples: np.ndarray) -> np.ndarray:
+    """Return ``sum_j alpha_j x_ji x_jk x_jl`` of every triple, by one product per first player.
+
+    Args:
+        x: Sign rows, shape ``(m, n)``.
+        alpha: Weights, shape ``(m,)``.
+        triples: Rows of increasing players, sorted by their first one, shape ``(t, 3)``.
+    """
+    out = np.empty(len(triples))
+    stops = np.searchsorted(triples[:, 0], np.arange(x.shape[1] + 1))
+    for player in range(x.shape[1]):
+        rows = slice(stops[player], stops[player + 1])
+        if rows.start < rows.stop:
+            table = (x * (alpha * x[:, player])[:, None]).T @ x
+            out[rows] = table[triples[rows, 1], triples[rows, 2]]
+    return out
+
+
+def all_triples(players: np.ndarray) -> np.ndarray:
+    """Return all triples of some sorted players, sorted, shape ``(t, 3)``."""
+    count = len(players)
+    if count < 3:
+        return np.zeros((0, 3), dtype=np.intp)
+    first, second = np.triu_indices(count, 1)
+    repeats = count - 1 - second
+    third = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    first, second = np.repeat(first, repeats), np.repeat(second, repeats)
+    return players[np.column_stack([first, second, third + second + 1])]
+
+
+@dataclass(frozen=True)
+class TermPosterior:
+    """Posterior of single coefficients: all scanned triples, then the other explicit terms.
+
+    Attributes:
+        triples: Players of the scanned triples, shape ``(t, 3)``.
+        others: The explicit terms that are not among them, shape ``(u, n)``.
+        means: Posterior means, shape ``(t + u,)``.
+        variances: Posterior variances, shape ``(t + u,)``.
+        product_variances: What the product part gives to their prior variances, ``(t + u,)``.
+    """
+
+    triples: np.ndarray
+    others: np.ndarray
+    means: np.ndarray
+    variances: np.ndarray
+    product_variances: np.ndarray
+
+    def terms(self, index: np.ndarray) -> np.ndarray:
+        """Return some of the terms as boolean rows, shape ``(len(index), n)``."""
+        rows = np.zeros((len(index), self.others.shape[1]), dtype=bool)
+        scanned = np.flatnonzero(index < len(self.triples))
+        rows[scanned[:, None], self.triples[index[scanned]]] = True
+        rest = np.flatnonzero(index >= len(self.triples))
+        rows[rest] = self.others[index[rest] - len(self.triples)]
+        return rows
+
+
+def term_posterior(
+    kernel: OddKernel, x: np.ndarray, alpha: np.ndarray, precision: float, triples: np.ndarray
+) -> TermPosterior:
+    """Return the posterior of every scanned and every explicit term (eq. 13).
+
+    With prior variance ``nu_T`` from both parts of the kernel, the posterior mean is
+    ``nu_T sum_j alpha_j chi_T(x_j)`` and the variance ``nu_T (1 - nu_T chi_T' K^-1 chi_T)``.
+
+    Args:
+        kernel: The prior.
+        x: Sign rows, shape ``(m, n)``.
+        alpha: Dual weights of the posterior mean, shape ``(m,)``.
+        precision: ``chi_T' K^-1 chi_T``, taken to be the same for all terms.
+        triples: The triples that are scanned, see :func:`all_triples`, shape ``(t, 3)``.
+    """
+    place = _row_index(kernel.terms, triples)
+    others = kernel.terms[place < 0]
+    # not product_variances: all triples as boolean rows would be the largest array of the fit
+    log_ratio = np.log(np.tanh(kernel.rates))[triples].sum(axis=1)
+    product = np.concatenate(
+        [
+            np.exp(empty_log_variance(kernel) + log_ratio),
+            product_variances(kernel, others),
+        ]
+    )
+    explicit = np.concatenate([np.zeros(len(triples)), kernel.term_variances[place < 0]])
+    explicit[place[place >= 0]] += kernel.term_variances[place >= 0]
+    variances = product + explicit
+    sums = np.concatenate([triple_sums(x, alpha, triples), characters(x, others).T @ alpha])
+    shrink = np.maximum(1.0 - variances * precision, 0.0)
+    return TermPosterior(triples, others, variances * sums, variances * shrink, product)
+
+
+def expectation_maximisation(
+    kernel: OddKernel, posterior: TermPosterior, count: int, share: float
+) -> OddKernel:
+    """Set the prior variances of terms to their posterior second moments (eq. 13).
+
+    The product part keeps ``share`` of its variance, and the ``count`` terms that exceed this
+    the most become explicit.
+    """
+    second_moments = posterior.means**2 + posterior.variances
+    excess = second_moments - share * posterior.product_variances
+    keep = np.argsort(-excess, kind="stable")[:count]
+    keep = keep[excess[keep] > _NEGLIGIBLE * excess.max(initial=0.0)]
+    return replace(
+        kernel,
+        terms=posterior.terms(keep),
+        term_variances=excess[keep],
+        product=kernel.product * share,
+    )
+
+
+def penalised(
+    kernel: OddKernel, posterior: TermPosterior, count: int, power: float, share: float
+) -> OddKernel:
+    """Set the prior variances to ``|beta_T|^(2 - power)``, scaled to their energy (eq. 14).
+
+    Power one is reweighted least squares for an l1 penalty, power zero for a count of terms.
+    """
+    size = np.abs(posterior.means)
+    keep = np.argsort(-size, kind="stable")[:count]
+    keep = keep[size[keep] > _NEGLIGIBLE * size.max(initial=0.0)]
+    weights = size[keep] ** (2.0 - power)
+    weights *= float(size[keep] @ size[keep]) / max(float(weights.sum()), 1e-300)
+    return replace(
+        kernel,
+        terms=posterior.terms(keep),
+        term_variances=weights,
+        product=kernel.product * share,
+    )
+
+
+_NEGLIGIBLE = 1e-12
+"""Smaller variances, relative to the largest, are not kept."""
+
+
+def _row_index(terms: np.ndarray, triples: np.ndarray) -> np.ndarray:
+    """Return the position of every term among the sorted triples, -1 where it is not there."""
+    index = np.full(len(terms), -1)
+    rows = np.flatnonzero(terms.sum(axis=1) == 3)
+    if len(rows) == 0 or len(triples) == 0:
+        return index
+    n = terms.shape[1]
+    base = np.array([n * n, n, 1])
+    keys, wanted = triples @ base, np.nonzero(terms[rows])[1].reshape(-1, 3) @ base
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    index[rows] = np.where(keys[place] == wanted, place, -1)
+    return index
+
+
+def sparse_fit(
+    coalitions: np.ndarray, odd_values: np.ndarray, total: float, terms: np.ndarray
+) -> np.ndarray | None:
+    """Return the Shapley values if main effects and the given terms are the whole game.
+
+    Whether they are is asked of the equations that are left over: with as few more equations than
+    unknowns as one, a function of another kind leaves a residual.
+
+    Args:
+        coalitions: One member of each pair, shape ``(m, n)``.
+        odd_values: Their odd values, shape ``(m,)``.
+        total: ``f(N) - f(empty)``.
+        terms: Odd terms besides the main effects, shape ``(t, n)``.
+
+    Returns:
+        The values, shape ``(n,)``, or ``None`` if the data contradict or do not determine them.
+    """
+    n = coalitions.shape[1]
+    unknowns = np.concatenate([np.eye(n, dtype=bool), terms])
+    if len(coalitions) < len(unknowns):
+        return None
+    rows = characters(np.vstack([np.ones((1, n)), signs(coalitions)]), unknowns)
+    values = np.concatenate([[-0.5 * total], odd_values])
+    scale = np.abs(values).max()
+    # The normal equations only screen: they lose digits, so what passes is solved again.
+    try:
+        solution = cho_solve((cholesky(rows.T @ rows, lower=True), True), rows.T @ values)
+    except LinAlgError:
+        return None
+    if np.abs(rows @ solution - values).max() > SPARSE_TOLERANCE * scale:
+        return None
+    solution, _, rank, _ = np.linalg.lstsq(rows, values, rcond=1e-10)
+    if rank < len(unknowns) or np.abs(rows @ solution - values).max() > SPARSE_TOLERANCE * scale:
+        return None
+    return shapley_values(solution, unknowns)
+
+
+SPARSE_TOLERANCE = 5e-6
+"""Relative residual that counts as none: sums of trees in single precision round at 1e-6."""
+
+
+@dataclass(frozen=True)
+class Observations:
+    """What the process is conditioned on: sign rows, the noise-free one first, and targets."""
+
+    x: np.ndarray
+    targets: np.ndarray
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs, the noise-free row left out."""
+        return len(self.targets) - 1
+
+    def every(self, step: int) -> Observations:
+        """Return the noise-free row and every ``step``-th pair."""
+        rows = np.concatenate([[0], np.arange(1, len(self.targets), step)])
+        return Observations(self.x[rows], self.targets[rows])
+
+
+def _posterior(kernel: OddKernel, data: Observations, triples: np.ndarray) -> TermPosterior:
+    """Solve for the posterior of the terms, in single precision where that saves time."""
+    dtype = np.float32 if data.pairs > FLOAT32_PAIRS else np.float64
+    factor, _ = factorise(kernel, data.x, dtype)
+    alpha = solve(factor, data.targets.astype(dtype))
+    # characters look like random signs, so the trace of K^-1 stands for all chi' K^-1 chi
+    precision = inverse_trace(factor)
+    return term_posterior(kernel, data.x, alpha.astype(np.float64), precision, triples)
+
+
+def reweight(
+    kernel: OddKernel, data: Observations, options: SparseOptions
+) -> tuple[OddKernel, np.ndarray | None]:
+    """Give single interactions variances of their own, and look for an exactly sparse function.
+
+    Returns:
+        The kernel, and the terms of a candidate for :func:`sparse_fit` or ``None``.
+    """
+    if options.rounds == 0 or kernel.noise > options.most_noise:
+        return kernel, None
+    if data.pairs < options.pairs_per_player * data.x.shape[1]:
+        return kernel, None
+    triples = all_triples(scanned_players(kernel.rates, options.max_triples))
+    count = int(options.terms_per_pair * data.pairs)
+    for done in range(options.rounds):
+        # the last round sees all pairs, those before it half of many
+        last = done + 1 == options.rounds
+        some = data if last or data.pairs <= FLOAT32_PAIRS else data.every(2)
+        posterior = _posterior(kernel, some, triples)
+        share = options.product_share if done == 0 else 1.0
+        kernel = expectation_maximisation(kernel, posterior, count, share)
+    if data.pairs > options.sharpen_pairs:
+        return kernel, None
+    return kernel, sharpen(kernel, data, triples, options)
+
+
+def sharpen(
+    kernel: OddKernel, data: Observations, triples: np.ndarray, options: SparseOptions
+) -> np.ndarray:
+    """Look for the sparsest function through the data: l1 first, then ever closer to l0 (eq. 14).
+
+    Returns:
+        The terms that are left, at most a third as many as there are pairs, shape ``(t, n)``.
+    """
+    for step, power in enumerate(options.powers):
+        if step == 3:
+            kernel = _with_unions(kernel)
+        posterior = _posterior(kernel, data, triples)
+        kernel = penalised(kernel, posterior, 3 * data.pairs, power, _SHARPEN_SHARE)
+    keep = np.argsort(-kernel.term_variances, kind="stable")[: data.pairs // 4]
+    keep = keep[kernel.term_variances[keep] > 1e-7 * kernel.term_variances.max(initial=0.0)]
+    return pursue(kernel.terms[keep], data, triples)
+
+
+def pursue(terms: np.ndarray, data: Observations, triples: np.ndarray) -> np.ndarray:
+    """Add the terms that the residuals ask for: orthogonal matching pursuit over a few steps.
+
+    The penalties lose terms whose coefficients are a thousandth of the largest. Once the others
+    are fitted, the residuals are made of these alone.
+
+    Args:
+        terms: Terms to start from, shape ``(t, n)``.
+        data: Sign rows and targets.
+        triples: Candidates, besides the unions of terms, shape ``(u, 3)``.
+    """
+    n = terms.shape[1]
+    unions = _unions(terms)
+    union_columns = characters(data.x, unions, np.float32)
+    for _ in range(_PURSUITS):
+        rows = characters(data.x, np.concatenate([np.eye(n, dtype=bool), terms]))
+        solution, _, _, _ = np.linalg.lstsq(rows, data.targets, rcond=1e-10)
+        residuals = data.targets - rows @ solution
+        if np.abs(residuals).max() <= SPARSE_TOLERANCE:
+            break
+        gains = np.abs(triple_sums(data.x, residuals, triples))
+        triple = np.zeros((1, n), dtype=bool)
+        triple[0, triples[int(np.argmax(gains))]] = True
+        union_gains = np.abs(residuals.astype(np.float32) @ union_columns)
+        if union_gains.max(initial=0.0) > gains.max():
+            triple = unions[[int(np.argmax(union_gains))]]
+        terms = np.concatenate([terms, triple])
+    return terms
+
+
+_PURSUITS = 24
+"""Terms that the pursuit may add."""
+
+
+def _with_unions(kernel: OddKernel) -> OddKernel:
+    """Add terms of order five with a small variance."""
+    strong = kernel.terms[np.argsort(-kernel.term_variances, kind="stable")[:_STRONG]]
+    known = {row.tobytes() for row in kernel.terms}
+    unions = _unions(strong)
+    unions = unions[[row.tobytes() not in known for row in unions]]
+    small = 0.01 * float(np.median(kernel.term_variances)) if len(strong) else 0.0
+    return replace(
+        kernel,
+        terms=np.concatenate([kernel.terms, unions]),
+        term_variances=np.concatenate([kernel.term_variances, np.full(len(unions), small)]),
+    )
+
+
+def _unions(terms: np.ndarray) -> np.ndarray:
+    """Return the unions of two of the first terms that have order five, each once."""
+    first, second = np.triu_indices(len(terms[:_STRONG]), 1)
+    unions = terms[first] | terms[second]
+    return np.unique(unions[unions.sum(axis=1) == 5], axis=0)
+
+
+_STRONG = 200
+"""Triples whose unions are tried."""
+
+
+_SHARPEN_SHARE = 0.1
+"""What the product part keeps of its variance in a round of :func:`sharpen`."""
