@@ -1,4 +1,4 @@
-"""What is each training point worth? Retraining a model, killed half-way and resumed.
+"""What is each training point worth? Retraining a model, killed and resumed.
 
 The players are 30 training points, some of them mislabelled; the value of a coalition is the
 log-likelihood of held-out data under a model that is really trained on it. A first process is

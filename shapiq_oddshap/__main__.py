@@ -38,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     train, test, labels, _ = train_test_split(data.data, data.target, random_state=0)
     if not 0 <= options.row < len(test):
         _parser().error(f"--row {options.row}: the test data has the rows 0 to {len(test) - 1}.")
+    if options.budget < 2:
+        _parser().error(f"--budget {options.budget}: at least 2 evaluations are required.")
     model = GradientBoostingClassifier(random_state=0).fit(train, labels)
     background, row = train[:_BACKGROUND], test[options.row]
 

@@ -7,6 +7,7 @@ needs present and A those absent, leaf(S) = v·1[P ⊆ S, A ∩ S = ∅].
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,12 @@ import numpy as np
 from scipy.special import gammaln
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 __all__ = [
     "Leaves",
     "Spectrum",
+    "checked_params",
     "fit_model",
     "fit_proxy",
     "fourier_spectrum",
@@ -129,7 +131,7 @@ def fit_proxy(
     scale = np.abs(values - centre).max()
     if scale <= 1e-12 * np.abs(values).max(initial=0.0):
         return _no_leaves(n)
-    merged = _PROXY_DEFAULTS | {"seed": seed} | _by_main_name(params or {})
+    merged = _PROXY_DEFAULTS | {"seed": seed} | checked_params(params or {})
     rounds = int(merged.pop("num_iterations", 100))
     data = lightgbm.Dataset(
         coalitions.astype(np.float32), label=(values - centre) / scale, params=merged
@@ -139,14 +141,26 @@ def fit_proxy(
     return Leaves(n, leaves.players, leaves.present, leaves.lengths, leaves.values * scale)
 
 
-def _by_main_name(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Translate LightGBM's aliases (and scikit-learn's names) to the main parameter names."""
+def checked_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return LightGBM parameters by their main names, translated from any alias.
+
+    Raises:
+        TypeError: If they are no mapping.
+        ValueError: If LightGBM has no parameter of a name.
+    """
+    if not isinstance(params, Mapping):
+        msg = f"Received proxy parameters {params!r}, but a mapping such as {{'max_depth': 5}} is required."
+        raise TypeError(msg)
     main = {
         alias: name
         for name, aliases in lightgbm.basic._ConfigAliases._get_all_param_aliases().items()  # noqa: SLF001
         for alias in [name, *aliases]
     }
-    return {main.get(name, name): value for name, value in params.items()}
+    unknown = sorted(params.keys() - main.keys())
+    if unknown:
+        msg = f"Received the proxy parameters {unknown}, but LightGBM has none of these names."
+        raise ValueError(msg)
+    return {main[name]: value for name, value in params.items()}
 
 
 def _no_leaves(n: int) -> Leaves:
@@ -350,7 +364,7 @@ def proxy_regressor(params: Mapping[str, Any] | None) -> lightgbm.LGBMRegressor:
     Args:
         params: LightGBM parameters (any alias) that replace the paper's.
     """
-    merged = _PROXY_DEFAULTS | _by_main_name(params or {})
+    merged = _PROXY_DEFAULTS | checked_params(params or {})
     return lightgbm.LGBMRegressor(n_estimators=merged.pop("num_iterations", 100), **merged)
 
 

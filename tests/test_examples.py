@@ -40,7 +40,7 @@ def test_data_valuation_is_killed_resumed_and_extended(tmp_path, jobs):
 
 
 def test_help_says_what_the_example_shows():
-    assert "Retraining a model, killed half-way" in run_example("data_valuation.py", "--help")
+    assert "Retraining a model, killed and resumed" in run_example("data_valuation.py", "--help")
 
 
 def test_error_bars_are_grown_to_the_wanted_width_and_drawn(tmp_path):

@@ -89,6 +89,20 @@ def test_approximate_until_ends_at_the_largest_budget():
     np.testing.assert_array_equal(variances, 0)
 
 
+def test_a_sample_that_tells_nothing_gives_no_certainty():
+    """Two evaluations, or a constant sample of a game that is not constant."""
+    game = smooth_game(10)
+    _, variances = OddGP(10, random_state=0).approximate_with_variance(2, game)
+    assert np.isinf(variances).all()
+
+    def spike(coalitions):
+        return 10.0 * (coalitions[:, 0] & (coalitions.sum(axis=1) == 1))
+
+    values, variances = OddGP(20, random_state=1).approximate_until(0.01, 82, spike)
+    assert values.estimation_budget == 82
+    assert np.isinf(variances).all()
+
+
 @pytest.mark.parametrize(
     ("wrong", "error"),
     [

@@ -159,6 +159,7 @@ def test_options_reach_the_stages():
         {"low_budget": "guess"},
         {"screener": "proxyspx"},
         {"sampler": PairedCoalitionSampler(9)},
+        {"proxy_params": {"max_dept": 3}},
     ],
 )
 def test_options_out_of_range_are_refused(wrong):
@@ -166,7 +167,17 @@ def test_options_out_of_range_are_refused(wrong):
         OddSHAP(5, **wrong)
 
 
-@pytest.mark.parametrize("wrong", [{"max_interactions": 2.5}, {"screener": 3}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_interactions": 2.5},
+        {"screener": 3},
+        {"interaction_factor": "10"},
+        {"interaction_factor": True},
+        {"sampler": "paired"},
+        {"proxy_params": "max_depth"},
+    ],
+)
 def test_options_of_the_wrong_type_are_refused(wrong):
     with pytest.raises(TypeError, match="Received"):
         OddSHAP(5, **wrong)

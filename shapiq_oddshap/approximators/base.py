@@ -46,6 +46,9 @@ class Estimate:
     variances: np.ndarray | None = None
 
 
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
 class Run:
     """The context of one call of ``approximate``: everything that must not live on the instance.
 
@@ -228,7 +231,12 @@ class ShapleyApproximator(ShapleyAdapter):
 
     def options(self) -> dict[str, Any]:
         """Return the constructor's arguments by name, as given."""
-        names = inspect.signature(type(self).__init__).parameters
+        names: dict[str, None] = {}
+        for cls in type(self).__mro__:  # a subclass may hand on what it does not name itself
+            parameters = inspect.signature(cls.__init__).parameters
+            names |= dict.fromkeys(name for name, p in parameters.items() if p.kind in _NAMED)
+            if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+                break
         return {name: getattr(self, name) for name in names if name != "self"}
 
     def __eq__(self, other: object) -> bool:
@@ -240,8 +248,8 @@ class ShapleyApproximator(ShapleyAdapter):
         return not self == other
 
     def __hash__(self) -> int:
-        """Hash class and options."""
-        return hash((type(self), repr(self.options())))
+        """Hash what is always hashable: class, players and seed."""
+        return hash((type(self), self.n, self.random_state))
 
     def __repr__(self) -> str:
         """Return the call that constructs the approximator."""

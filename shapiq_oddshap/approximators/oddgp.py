@@ -44,6 +44,10 @@ class OddGP(ShapleyApproximator):
     Below 2ⁿ evaluations it has a lower error than every other approximator of this package on
     most games; its own time grows with the cube of the number of pairs, up to 8000 of them.
 
+    Note:
+        The variances trust that coalitions not seen resemble those seen. A game that differs only on
+        a few isolated coalitions, as a unanimity game of nearly all players does, breaks that trust.
+
     Examples:
         >>> import numpy as np
         >>> game = lambda coalitions: coalitions @ np.arange(8.0) + 4.0 * coalitions[:, :3].all(axis=1)
@@ -62,7 +66,8 @@ class OddGP(ShapleyApproximator):
             coalitions, weights = sampler.coalitions_matrix, row_weights(sampler)
         sample = Sample(coalitions, run.evaluate(coalitions), weights)
         if np.ptp(sample.values) == 0:
-            return Estimate(np.zeros(n), path="constant", variances=np.zeros(n))
+            # a constant sample tells nothing of the scale on which others may differ
+            return Estimate(np.zeros(n), path="constant", variances=np.full(n, np.inf))
         with run.clock("screening"):
             rows = odd_rows(sample)
             seed = int(run.rng.integers(2**31))
@@ -81,7 +86,7 @@ class OddGP(ShapleyApproximator):
             )
         details = {"pairs": float(fit.pairs)}
         if fit.kernel is not None:
-            details["noise"] = fit.kernel.noise * fit.scale**2
+            details["noise"] = float(np.sqrt(fit.kernel.noise)) * fit.scale
         return Estimate(
             fit.values,
             fit.model,
@@ -102,7 +107,8 @@ class OddGP(ShapleyApproximator):
 
         Returns:
             The Shapley values and the variances of their errors in squared units of the game,
-            shape ``(n,)``; zeros where the values are exact.
+            shape ``(n,)``. They are zero where all coalitions were evaluated, and infinite where the
+            sample tells nothing, as when all its values are equal.
         """
         run, estimate = self._run(budget, game)
         variances = np.zeros(self.n) if estimate.variances is None else estimate.variances

@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from math import ceil
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from shapiq.approximator.sampling import CoalitionSampler
 
 from shapiq_oddshap import fourier, trees
 from shapiq_oddshap.approximators.base import Estimate, Run, ShapleyApproximator, as_integer
@@ -22,12 +24,10 @@ from shapiq_oddshap.sampling import (
     row_weights,
     size_weights,
 )
-from shapiq_oddshap.screening import ProxySPEX, Screener, resolve_screener
+from shapiq_oddshap.screening import ProxySPEX, Screener, resolve_screener, usable_terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from shapiq.approximator.sampling import CoalitionSampler
 
 
 __all__ = ["FourierRegression", "OddSHAP"]
@@ -75,7 +75,8 @@ class FourierRegression(ShapleyApproximator):
             low_budget: Below η·n evaluations: ``"proxy"`` takes the Shapley values of the
                 gradient-boosted proxy (the paper), ``"linear"`` the regression on singletons,
                 ``"auto"`` the one with the smaller cross-validated error on the same sample.
-            proxy_params: LightGBM parameters that replace the paper's.
+            proxy_params: LightGBM parameters that replace the paper's, of the screener
+                ``"proxyspex"`` (not within a union) and of the proxy below η·n evaluations.
             sampler: One of shapiq's coalition samplers instead of the own; it is copied and
                 seeded with ``random_state`` for every run.
             max_order: 1; shapiq's explainers pass it.
@@ -87,6 +88,9 @@ class FourierRegression(ShapleyApproximator):
             ValueError: If an argument is out of its range.
         """
         super().__init__(n, max_order=max_order, index=index, random_state=random_state)
+        if isinstance(interaction_factor, bool) or not isinstance(interaction_factor, Real):
+            msg = f"Received interaction_factor={interaction_factor!r}, but a number is required."
+            raise TypeError(msg)
         if not interaction_factor >= 1:
             msg = (
                 f"Received interaction_factor={interaction_factor!r}, but at least one evaluation "
@@ -103,6 +107,9 @@ class FourierRegression(ShapleyApproximator):
                 f"Received low_budget={low_budget!r}, but 'auto', 'proxy' or 'linear' is required."
             )
             raise ValueError(msg)
+        if not isinstance(sampler, CoalitionSampler | None):
+            msg = f"Received sampler={sampler!r}, but an instance of CoalitionSampler is required."
+            raise TypeError(msg)
         if sampler is not None and sampler.n != n:
             msg = f"Received a sampler of {sampler.n} players, but one of {n} is required."
             raise ValueError(msg)
@@ -110,11 +117,13 @@ class FourierRegression(ShapleyApproximator):
         self.max_interactions = max_interactions
         self.screener = screener
         self.low_budget = low_budget
-        self.proxy_params = None if proxy_params is None else dict(proxy_params)
+        self.proxy_params = None if proxy_params is None else trees.checked_params(proxy_params)
         self.sampler = sampler
         self._strategy = resolve_screener(screener)
-        if isinstance(self._strategy, ProxySPEX) and self._strategy.params is None:
-            self._strategy = replace(self._strategy, params=self.proxy_params)
+        self._proxy_params = self.proxy_params
+        if isinstance(self._strategy, ProxySPEX) and self._strategy.model is None:
+            self._proxy_params = self._strategy.params or self.proxy_params
+            self._strategy = replace(self._strategy, params=self._proxy_params)
 
     def _estimate(self, run: Run) -> Estimate:
         """Sample, screen, regress (paper, Algorithm 1)."""
@@ -130,7 +139,7 @@ class FourierRegression(ShapleyApproximator):
         if path == "proxy":
             with run.clock("proxy"):
                 phi = self._proxy_shapley(run, sample)
-            return Estimate(phi, path, "proxyspex", details=details)
+            return Estimate(phi, path, details=details)
         interactions = np.zeros((0, n), dtype=bool)
         if path == "regression":
             with run.clock("screening"):
@@ -150,12 +159,14 @@ class FourierRegression(ShapleyApproximator):
         if not self._fixed_terms():
             return 2
         if self.paired:
-            return 2 * (self.n + (self._strategy.n_terms(self.n, odd_only=True) or 0))
+            odd = self._strategy.n_terms(self.n, odd_only=True) or 0
+            return 2 * (self.n + min(odd, self._fixed_terms()))
         return self.n + self._fixed_terms() + 1
 
     def _fixed_terms(self) -> int:
         """Return how many higher-order terms the screening strategy insists on, zero if none."""
-        return self._strategy.n_terms(self.n, odd_only=self.odd_only) or 0
+        terms = self._strategy.n_terms(self.n, odd_only=self.odd_only) or 0
+        return terms if self.max_interactions is None else min(terms, self.max_interactions)
 
     def _refusal(self, budget: int, required: int) -> str:
         """Name the terms of a support that the budget has no rows for."""
@@ -182,7 +193,10 @@ class FourierRegression(ShapleyApproximator):
                 first = np.unique(row_keys(coalitions), return_index=True)[1]
                 coalitions = coalitions[np.sort(first)]
                 weights = size_weights(coalitions)
-        return Sample(coalitions, run.evaluate(coalitions), weights)
+        values = run.evaluate(coalitions)
+        for array in (coalitions, values, weights):
+            array.flags.writeable = False  # screening strategies may be anyone's
+        return Sample(coalitions, values, weights)
 
     def _screen(self, run: Run, sample: Sample, screener: Screener) -> np.ndarray:
         """Return the higher-order terms of the regression, as many as the budget allows."""
@@ -192,7 +206,8 @@ class FourierRegression(ShapleyApproximator):
             count = min(count, self.max_interactions)
         if count == 0:
             return np.zeros((0, self.n), dtype=bool)
-        return screener.screen(sample, count, run.rng, odd_only=self.odd_only)
+        terms = screener.screen(sample, count, run.rng, odd_only=self.odd_only)
+        return usable_terms(terms, self.n, odd_only=self.odd_only, name=screener.name)[:count]
 
     def _low_budget_path(self, run: Run, sample: Sample) -> tuple[str, dict[str, float]]:
         """Choose between proxy and linear regression where terms outnumber the budget."""
@@ -221,7 +236,7 @@ class FourierRegression(ShapleyApproximator):
         for fold in range(folds.max() + 1):
             kept, left = fold_of != fold, folds == fold
             leaves = trees.fit_proxy(
-                sample.coalitions[kept], sample.values[kept], self.proxy_params, seed
+                sample.coalitions[kept], sample.values[kept], self._proxy_params, seed
             )
             out = rows.coalitions[left]
             odd = (trees.predict(leaves, out) - trees.predict(leaves, ~out)) / 2
@@ -231,7 +246,7 @@ class FourierRegression(ShapleyApproximator):
     def _proxy_shapley(self, run: Run, sample: Sample) -> np.ndarray:
         """Return the proxy's Shapley values; what they miss of the total is spread evenly."""
         seed = int(run.rng.integers(2**31))
-        leaves = trees.fit_proxy(sample.coalitions, sample.values, self.proxy_params, seed)
+        leaves = trees.fit_proxy(sample.coalitions, sample.values, self._proxy_params, seed)
         phi = trees.shapley_values(leaves)
         return phi + (sample.total - phi.sum()) / self.n
 

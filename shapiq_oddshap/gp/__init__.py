@@ -42,10 +42,11 @@ class OddGPFit:
 
     Attributes:
         values: Shapley values; they sum to the total, shape ``(n,)``.
-        variances: Their variances, shape ``(n,)``.
+        variances: Their variances, infinite where the data give no scale, shape ``(n,)``.
         kernel: The prior that was found, relative to ``scale**2``; ``None`` if none was needed.
         scale: Root mean square of the targets.
-        model: ``"constant"``, ``"additive"``, ``"sparse"`` or ``"gp"``.
+        model: ``"even"`` where the odd values are unknown or all zero, ``"additive"``, ``"sparse"``
+            or ``"gp"``.
         pairs: Pairs that the process was conditioned on.
     """
 
@@ -93,9 +94,9 @@ def fit_odd_gp(
     # the maximum first: squares of huge or tiny values would leave the range of a double
     top = float(np.abs(targets).max())
     if top == 0.0:
-        return OddGPFit(np.zeros(n), np.zeros(n), None, 0.0, "constant", 0)
+        return OddGPFit(np.zeros(n), np.full(n, np.inf), None, 0.0, "even", 0)
     if len(coalitions) == 0:
-        return OddGPFit(np.full(n, total / n), np.zeros(n), None, top, "constant", 0)
+        return OddGPFit(np.full(n, total / n), np.full(n, np.inf), None, top, "even", 0)
     no_terms = np.zeros((0, n), dtype=bool)
     additive = sparse_fit(coalitions, odd_values / top, total / top, no_terms)
     if additive is not None:

@@ -1,6 +1,6 @@
 """Screening strategies, by name or as instances: ``OddSHAP(n, screener="proxyspex")``."""
 
-from shapiq_oddshap.screening.base import Screener
+from shapiq_oddshap.screening.base import Screener, usable_terms
 from shapiq_oddshap.screening.fixed import FixedOrder, GivenTerms, NoInteractions, RandomTerms
 from shapiq_oddshap.screening.proxyspex import ProxySPEX
 from shapiq_oddshap.screening.spex import SPEX
@@ -17,6 +17,7 @@ __all__ = [
     "Screener",
     "TermUnion",
     "resolve_screener",
+    "usable_terms",
 ]
 
 SCREENERS: dict[str, type[Screener]] = {

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shapiq_oddshap.sampling import row_keys
+
 if TYPE_CHECKING:
     from shapiq_oddshap.sampling import Sample
 
-__all__ = ["Screener"]
+__all__ = ["Screener", "usable_terms"]
 
 
 class Screener(ABC):
@@ -97,3 +99,31 @@ class Screener(ABC):
             ``k`` at most the budget of ``prepare``.
         """
         return np.zeros((0, n), dtype=bool)
+
+
+def usable_terms(terms: np.ndarray, n: int, *, odd_only: bool, name: str) -> np.ndarray:
+    """Check what a strategy returned, and keep what can enter the regression, each term once.
+
+    Args:
+        terms: What ``screen`` returned.
+        n: Number of players.
+        odd_only: Whether terms of even order are of no use.
+        name: The strategy's name for the message.
+
+    Returns:
+        Boolean rows of order two and more, in their order, shape ``(k, n)``.
+
+    Raises:
+        ValueError: If they are no rows of zeros and ones with a column per player.
+    """
+    rows = np.asarray(terms)
+    if rows.ndim != 2 or rows.shape[1] != n or not np.isin(rows, (0, 1)).all():
+        msg = (
+            f"Received terms of shape {rows.shape} and type {rows.dtype} from the screener {name!r}, "
+            f"but boolean rows of shape (k, {n}) are required: a row per term, a column per player."
+        )
+        raise ValueError(msg)
+    rows = rows.astype(bool)
+    orders = rows.sum(axis=1)
+    rows = rows[(orders >= 2) & ((orders % 2 == 1) | (not odd_only))]
+    return rows[np.sort(np.unique(row_keys(rows), return_index=True)[1])]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shapiq_oddshap.regression import main_effects
 from shapiq_oddshap.sampling import row_keys
 from shapiq_oddshap.screening.base import Screener
 from shapiq_oddshap.screening.sparse import HashedDesign, recover
@@ -69,8 +70,10 @@ class SPEX(Screener):
         del rng
         if self.design is None:
             return np.zeros((0, sample.n), dtype=bool)
+        # without the main effects, which are in the regression anyway, more bins hold a term alone
+        rest = replace(sample, values=sample.values - main_effects(sample))
         coalitions = self.design.coalitions()
-        values, opposite = _look_up(sample, coalitions), _look_up(sample, ~coalitions)
+        values, opposite = _look_up(rest, coalitions), _look_up(rest, ~coalitions)
         parts = [(values - opposite) / 2]
         if not odd_only:
             even = (values + opposite) / 2
