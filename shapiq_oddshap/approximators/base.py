@@ -233,7 +233,7 @@ class ShapleyApproximator(ShapleyAdapter):
         """Return the constructor's arguments by name, as given."""
         names: dict[str, None] = {}
         for cls in type(self).__mro__:  # a subclass may hand on what it does not name itself
-            parameters = inspect.signature(cls.__init__).parameters
+            parameters = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
             names |= dict.fromkeys(name for name, p in parameters.items() if p.kind in _NAMED)
             if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
                 break

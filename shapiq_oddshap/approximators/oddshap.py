@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from math import ceil
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -88,7 +87,9 @@ class FourierRegression(ShapleyApproximator):
             ValueError: If an argument is out of its range.
         """
         super().__init__(n, max_order=max_order, index=index, random_state=random_state)
-        if isinstance(interaction_factor, bool) or not isinstance(interaction_factor, Real):
+        if isinstance(interaction_factor, bool) or not isinstance(
+            interaction_factor, int | float | np.number
+        ):
             msg = f"Received interaction_factor={interaction_factor!r}, but a number is required."
             raise TypeError(msg)
         if not interaction_factor >= 1:
