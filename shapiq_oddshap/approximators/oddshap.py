@@ -121,7 +121,7 @@ class FourierRegression(ShapleyApproximator):
         self.proxy_params = None if proxy_params is None else trees.checked_params(proxy_params)
         self.sampler = sampler
         self._strategy = resolve_screener(screener)
-        self._proxy_params = self.proxy_params
+        self._proxy_params: Mapping[str, Any] | None = self.proxy_params
         if isinstance(self._strategy, ProxySPEX) and self._strategy.model is None:
             self._proxy_params = self._strategy.params or self.proxy_params
             self._strategy = replace(self._strategy, params=self._proxy_params)
