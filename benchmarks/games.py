@@ -228,7 +228,7 @@ def _tree_model(name: str) -> tuple[Any, np.ndarray, np.ndarray, int | None]:
     try:
         game, split = setup.build(), setup.load_split()
     except (OSError, ImportError) as error:
-        first = re.split(r": \w+\(|\n", str(error))[0]  # without the exceptions inside
+        first = re.split(r": \w+\(| https?:|\n", str(error))[0]  # no exceptions inside, no address
         msg = f"shapiq_benchmark cannot build it: {first}"
         raise GameUnavailableError(msg) from None
     return game.model, game.reference_data, split.x_test, game.class_index
