@@ -11,7 +11,7 @@ demo: $(VENV)/.demo
 	$(BIN)/python -m shapiq_oddshap --output oddshap-waterfall.png
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2
 
 # The lower bounds of pyproject.toml, in an environment of their own.
 test-lowest: $(LOWEST)/.installed

@@ -7,7 +7,7 @@ the explainers' ``APPROXIMATOR_CONFIGURATIONS``, ``Approximator._random_state``,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from shapiq import InteractionValues
@@ -91,23 +91,18 @@ class ShapleyAdapter(Approximator):  # type: ignore[misc]
         state: int | None = self._random_state
         return state
 
-    def set_random_state(self, random_state: int | None = None) -> None:
-        """Set the seed; afterwards the approximator equals one constructed with it."""
-        super().set_random_state(random_state)
-
     def _interaction_values(
         self, phi: np.ndarray, *, empty_value: float, evaluations: int, exact: bool
     ) -> InteractionValues:
         """Wrap Shapley values of shape ``(n,)`` with f(∅) in front, as shapiq's estimators do."""
-        arguments: dict[str, Any] = {
-            "values": np.concatenate([[empty_value], phi]),
-            "index": "SV",
-            "max_order": 1,
-            "min_order": 0,
-            "n_players": self.n,
-            "interaction_lookup": dict(self.interaction_lookup),
-            "estimated": not exact,
-            "estimation_budget": evaluations,
-            "baseline_value": empty_value,
-        }
-        return InteractionValues(**arguments)
+        return InteractionValues(
+            values=np.concatenate([[empty_value], phi]),
+            index="SV",
+            max_order=1,
+            min_order=0,
+            n_players=self.n,
+            interaction_lookup=dict(self.interaction_lookup),
+            estimated=not exact,
+            estimation_budget=evaluations,
+            baseline_value=empty_value,
+        )
