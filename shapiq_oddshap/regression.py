@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from shapiq_oddshap.fourier import parities, singletons
-from shapiq_oddshap.sampling import odd_rows
+from shapiq_oddshap.sampling import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from shapiq_oddshap.sampling import Sample
 
 __all__ = ["Fit", "constrained_least_squares", "leave_one_out_error", "main_effects"]
-
-_BLOCK = 4096
-"""Rows of the design that are held as floats at a time."""
 
 _WORST_CONDITION = 1e7
 """Above this the normal equations would lose more than half of the digits: take QR instead."""
@@ -55,6 +52,7 @@ def constrained_least_squares(
     weights: np.ndarray,
     constraints: np.ndarray,
     totals: np.ndarray,
+    corner: np.ndarray | None = None,
 ) -> Fit:
     """Solve the constrained regression exactly on its constraints.
 
@@ -69,6 +67,7 @@ def constrained_least_squares(
         weights: Positive row weights, shape ``(rows,)``.
         constraints: A as disjoint 0/1 rows, shape ``(k, n_terms)``.
         totals: b, shape ``(k,)``.
+        corner: The normal matrix of the first terms if it is known, such as ``singletons_gram``.
 
     Returns:
         The coefficients with the solver and the condition estimate.
@@ -76,7 +75,7 @@ def constrained_least_squares(
     design = _Design(terms, coalitions, targets, np.sqrt(weights))
     condition = None
     if len(coalitions) >= len(terms) - len(constraints):
-        gram, moments = design.normal_equations()
+        gram, moments = design.normal_equations(corner)
         factor, condition = _factorise(gram)
         if condition < _WORST_CONDITION:
             beta = scipy.linalg.cho_solve(factor, moments, check_finite=False)
@@ -96,7 +95,7 @@ def main_effects(sample: Sample) -> np.ndarray:
     Returns:
         The values in units of the game, shape ``(m,)``.
     """
-    n, rows = sample.n, odd_rows(sample)
+    n, rows = sample.n, sample.odd_rows
     fit = constrained_least_squares(
         singletons(n),
         rows.coalitions,
@@ -104,8 +103,13 @@ def main_effects(sample: Sample) -> np.ndarray:
         rows.weights,
         np.ones((1, n)),
         np.array([-sample.total / 2]),
+        rows.singletons_gram,
     )
-    return fit.coefficients.sum() - 2.0 * (sample.coalitions @ fit.coefficients)
+    effects = np.empty(len(sample.values))
+    for start in range(0, len(effects), BLOCK):
+        block = slice(start, start + BLOCK)
+        effects[block] = (1.0 - 2.0 * sample.coalitions[block]) @ fit.coefficients
+    return effects
 
 
 def leave_one_out_error(
@@ -159,18 +163,23 @@ class _Design:
 
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield blocks of shape ``(n_terms, block)`` with their targets."""
-        for start in range(0, len(self.coalitions), _BLOCK):
-            rows = slice(start, start + _BLOCK)
+        for start in range(0, len(self.coalitions), BLOCK):
+            rows = slice(start, start + BLOCK)
             root = self.root_weights[rows]
             yield parities(self.terms, self.coalitions[rows]) * root, self.targets[rows] * root
 
-    def normal_equations(self) -> tuple[np.ndarray, np.ndarray]:
+    def normal_equations(self, corner: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Return XᵀWX, shape ``(n_terms, n_terms)``, and XᵀWy, shape ``(n_terms,)``."""
         gram = np.zeros((len(self.terms), len(self.terms)))
         moments = np.zeros(len(self.terms))
+        known = 0 if corner is None else len(corner)
         for block, targets in self.blocks():
-            gram += block @ block.T
+            head, rest = block[:known], block[known:]
+            gram[:known, known:] += head @ rest.T
+            gram[known:, known:] += rest @ rest.T
             moments += block @ targets
+        gram[:known, :known] = corner if known else 0.0
+        gram[known:, :known] = gram[:known, known:].T
         return gram, moments
 
 

@@ -8,6 +8,7 @@ of a larger one, so that stored evaluations serve again.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache, cached_property
 from math import comb
 from typing import TYPE_CHECKING
 
@@ -23,15 +24,18 @@ if TYPE_CHECKING:
     from shapiq.approximator.sampling import CoalitionSampler
 
 __all__ = [
+    "BLOCK",
     "OddRows",
     "PairedCoalitionSampler",
     "Sample",
     "UnpairedCoalitionSampler",
-    "odd_rows",
     "row_keys",
     "row_weights",
     "size_weights",
 ]
+
+BLOCK = 4096
+"""Rows of a regression that are held as floats at a time."""
 
 _LARGEST_RANK = 2**62
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
@@ -66,6 +70,31 @@ class Sample:
         """What the players share, f([n]) - f(∅)."""
         return float(self.values[1] - self.values[0])
 
+    @cached_property
+    def odd_rows(self) -> OddRows:
+        """The rows of the odd regression, in the order in which the pairs first appear.
+
+        For odd terms χ_T(Sᶜ) = -χ_T(S), so the two rows of a pair are one row with the added
+        weight and the weighted mean of f(S) - β_∅ and -(f(Sᶜ) - β_∅) as its target (paper, Theorem
+        3.2). A coalition without its complement keeps its own row.
+        """
+        coalitions, weights = self.coalitions[2:], self.weights[2:]
+        if len(coalitions) == 0:
+            return OddRows(coalitions, np.zeros(0), np.zeros(0), np.zeros(0, dtype=int))
+        # Differences to f(∅) first: they stay exact where the values are large and close together.
+        centred = self.values[2:] - self.empty_value - self.total / 2
+        flip = coalitions[:, -1]
+        _, first, pair = np.unique(
+            row_keys(coalitions ^ flip[:, None]), return_index=True, return_inverse=True
+        )
+        pair = pair.ravel()
+        added = np.bincount(pair, weights)
+        targets = np.bincount(pair, weights * np.where(flip, -centred, centred)) / added
+        order = np.argsort(first)
+        first, targets, added = first[order], targets[order], added[order]
+        targets = np.where(flip[first], -targets, targets)
+        return OddRows(coalitions[first], targets, added / added.mean(), np.argsort(order)[pair])
+
 
 @dataclass(frozen=True)
 class OddRows:
@@ -83,6 +112,20 @@ class OddRows:
     weights: np.ndarray
     members: np.ndarray
 
+    @cached_property
+    def singletons_gram(self) -> np.ndarray:
+        """The normal matrix of the singletons, which every odd regression has in its corner.
+
+        Σ_r w_r χ_i(S_r) χ_j(S_r), summed in blocks of rows, shape ``(n, n)``.
+        """
+        n = self.coalitions.shape[1]
+        gram = np.zeros((n, n))
+        for start in range(0, len(self.targets), BLOCK):
+            rows = slice(start, start + BLOCK)
+            block = (1.0 - 2.0 * self.coalitions[rows]) * np.sqrt(self.weights[rows])[:, None]
+            gram += block.T @ block
+        return gram
+
 
 def row_keys(rows: np.ndarray) -> np.ndarray:
     """Return one sortable key per boolean row, equal exactly where the rows are.
@@ -99,37 +142,6 @@ def row_keys(rows: np.ndarray) -> np.ndarray:
         padded[:, 8 - packed.shape[1] :] = packed
         return padded.view(">u8").astype(np.uint64).ravel()
     return np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).ravel()
-
-
-def odd_rows(sample: Sample) -> OddRows:
-    """Collapse complementary pairs to the odd component (paper, Theorem 3.2).
-
-    For odd terms χ_T(Sᶜ) = -χ_T(S), so the two rows of a pair are one row with the added weight and
-    the weighted mean of f(S) - β_∅ and -(f(Sᶜ) - β_∅) as its target. A coalition without its
-    complement keeps its own row.
-
-    Args:
-        sample: Evaluated coalitions, paired or not.
-
-    Returns:
-        The rows of the odd regression, in the order in which the pairs first appear.
-    """
-    coalitions, weights = sample.coalitions[2:], sample.weights[2:]
-    if len(coalitions) == 0:
-        return OddRows(coalitions, np.zeros(0), np.zeros(0), np.zeros(0, dtype=int))
-    # Differences to f(∅) first: they stay exact where the values are large and close together.
-    centred = sample.values[2:] - sample.empty_value - sample.total / 2
-    flip = coalitions[:, -1]
-    _, first, pair = np.unique(
-        row_keys(coalitions ^ flip[:, None]), return_index=True, return_inverse=True
-    )
-    pair = pair.ravel()
-    added = np.bincount(pair, weights)
-    targets = np.bincount(pair, weights * np.where(flip, -centred, centred)) / added
-    order = np.argsort(first)
-    first, targets, added = first[order], targets[order], added[order]
-    targets = np.where(flip[first], -targets, targets)
-    return OddRows(coalitions[first], targets, added / added.mean(), np.argsort(order)[pair])
 
 
 def size_weights(coalitions: np.ndarray) -> np.ndarray:
@@ -273,7 +285,7 @@ def pairs_per_size(n: int, pairs: int) -> np.ndarray:
     """
     sizes = np.arange(1, n // 2 + 1)
     middle = 2 * sizes == n
-    populations = [comb(n, s) // (2 if 2 * s == n else 1) for s in sizes.tolist()]
+    populations = [_population(n, s, paired=True) for s in sizes.tolist()]
     return _share(populations, np.where(middle, 2, 1), np.where(middle, 4, 2), pairs)
 
 
@@ -292,7 +304,7 @@ def coalitions_per_size(n: int, total: int) -> np.ndarray:
         [0, 3, 3, 3]
     """
     ones = np.ones(max(n - 1, 0), dtype=int)
-    return _share([comb(n, s) for s in range(1, n)], ones, ones, total)
+    return _share([_binomial(n, s) for s in range(1, n)], ones, ones, total)
 
 
 def _share(populations: list[int], first: np.ndarray, step: np.ndarray, total: int) -> np.ndarray:
@@ -320,12 +332,27 @@ def _draw_sizes(
     n: int, share: Callable[[int, int], np.ndarray], total: int, entropy: int, *, paired: bool
 ) -> np.ndarray:
     """Draw ``total`` coalitions as ``share`` tells, the independent ones of each size first."""
-    rows = [np.zeros((0, n), dtype=bool)]
-    heads = _independent_heads(n, share(n, n - 1).tolist(), entropy, paired=paired)
-    for size, count in enumerate(share(n, total).tolist()):
-        if count:
-            rows.append(_draw_size(n, size, count, entropy, heads[size], paired=paired))
-    return np.concatenate(rows)
+    counts, heads = share(n, total).tolist(), share(n, n - 1).tolist()
+    none = np.zeros((0, n), dtype=bool)
+
+    def draw(size: int, count: int) -> np.ndarray:
+        return _draw_size(n, size, count, entropy, none, paired=paired) if count else none
+
+    def whole(size: int) -> bool:
+        return counts[size] == _population(n, size, paired=paired)
+
+    drawn = [draw(size, max(pair)) for size, pair in enumerate(zip(counts, heads, strict=True))]
+    # a whole population comes in another order than its random sequence
+    first = [
+        draw(size, head) if whole(size) else drawn[size][:head] for size, head in enumerate(heads)
+    ]
+    if not _independent(first):
+        first = _independent_heads(n, heads, draw, paired=paired)
+        drawn = [
+            _draw_size(n, size, count, entropy, head, paired=paired) if count else none
+            for size, (count, head) in enumerate(zip(counts, first, strict=True))
+        ]
+    return np.concatenate([rows[:count] for rows, count in zip(drawn, counts, strict=True)])
 
 
 def _draw_size(
@@ -341,7 +368,7 @@ def _draw_size(
         return np.pad(inner, ((0, 0), (0, 1)), constant_values=True)
     if 2 * size > n:
         return ~_draw_size(n, n - size, count, entropy + size, ~head, paired=False)
-    population = comb(n, size)
+    population = _binomial(n, size)
     if count == population:
         return _unrank(np.arange(population), n, size)
     draw = _stream(n, size, population, np.random.default_rng([entropy, size]))
@@ -382,30 +409,29 @@ def _unrank(ranks: np.ndarray, n: int, size: int) -> np.ndarray:
     return rows
 
 
+def _independent(heads: list[np.ndarray]) -> bool:
+    """Return whether coalitions, n - 1 in all, are linearly independent with the grand one."""
+    rows = np.concatenate(heads)
+    signs = 1.0 - 2.0 * np.concatenate([np.ones((1, rows.shape[1]), dtype=bool), rows])
+    lu, _, _ = scipy.linalg.lapack.dgetrf(signs)
+    return bool(np.abs(np.diag(lu)).min() > 1e-8)
+
+
 def _independent_heads(
-    n: int, counts: list[int], entropy: int, *, paired: bool
+    n: int, counts: list[int], draw: Callable[[int, int], np.ndarray], *, paired: bool
 ) -> list[np.ndarray]:
     """Return the first coalitions of every size: n - 1 in all, independent with the grand one.
 
     Random draws mostly are; where they are not, the coalition that adds nothing gives way to the
     next of its size that does. One always exists, since each size spans the whole space.
     """
-    none = np.zeros((0, n), dtype=bool)
-
-    def draw(size: int, count: int) -> np.ndarray:
-        return _draw_size(n, size, count, entropy, none, paired=paired) if count else none
-
-    heads = [draw(size, count) for size, count in enumerate(counts)]
-    signs = 1.0 - 2.0 * np.concatenate([np.ones((1, n), dtype=bool), *heads])
-    lu, _, _ = scipy.linalg.lapack.dgetrf(signs)
-    if np.abs(np.diag(lu)).min() > 1e-8:
-        return heads
+    heads = []
     basis = np.full((1, n), n**-0.5)
     for size, count in enumerate(counts):
         chosen: list[np.ndarray] = []
         seen = 0
         while len(chosen) < count:
-            population = comb(n, size) // (2 if paired and 2 * size == n else 1)
+            population = _population(n, size, paired=paired)
             reach = min(2 * seen + count, population)
             # a whole population comes in another order, so that nothing of it counts as seen
             for row in draw(size, reach)[0 if reach == population else seen :]:
@@ -417,5 +443,16 @@ def _independent_heads(
                     basis = np.vstack([basis, rest / length])
                     chosen.append(row)
             seen = reach
-        heads[size] = np.array(chosen, dtype=bool).reshape(-1, n)
+        heads.append(np.array(chosen, dtype=bool).reshape(-1, n))
     return heads
+
+
+@cache
+def _binomial(n: int, k: int) -> int:
+    """Return C(n, k), which has a thousand bits and is asked for again and again."""
+    return comb(n, k)
+
+
+def _population(n: int, size: int, *, paired: bool) -> int:
+    """Return how many coalitions, or pairs, of a size there are."""
+    return _binomial(n, size) // (2 if paired and 2 * size == n else 1)

@@ -67,7 +67,7 @@ def test_rank_deficient_designs_take_the_rank_revealing_solve():
 def test_blocks_change_nothing(monkeypatch):
     arguments = problem(10, 1000, 60)
     whole = constrained_least_squares(*arguments)
-    monkeypatch.setattr(regression, "_BLOCK", 64)
+    monkeypatch.setattr(regression, "BLOCK", 64)
     blocks = constrained_least_squares(*arguments)
     np.testing.assert_allclose(blocks.coefficients, whole.coefficients, atol=1e-10)
     monkeypatch.setattr(regression, "_WORST_CONDITION", 0.0)

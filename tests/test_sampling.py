@@ -11,7 +11,6 @@ from shapiq_oddshap import PairedCoalitionSampler, UnpairedCoalitionSampler
 from shapiq_oddshap.sampling import (
     Sample,
     coalitions_per_size,
-    odd_rows,
     pairs_per_size,
     row_keys,
     row_weights,
@@ -180,7 +179,7 @@ def test_odd_rows_pair_what_has_a_complement_and_keep_what_has_not():
     coalitions = np.concatenate([everything[:2], inner]).astype(bool)
     weights = np.concatenate([[0, 0], rng.random(len(inner)) + 0.1])
     sample = Sample(coalitions, game(coalitions), weights)
-    rows = odd_rows(sample)
+    rows = sample.odd_rows
     found, expected = {}, {}
     middle = (game.values[0] + game.values[-1]) / 2
     for row, target, weight in zip(rows.coalitions, rows.targets, rows.weights, strict=True):

@@ -7,6 +7,7 @@ from shapiq_oddshap.trees import (
     fourier_spectrum,
     leaves_of_booster,
     predict,
+    proxy_regressor,
     shapley_values,
 )
 from tests.helpers import all_coalitions, random_game, shapley_by_definition
@@ -129,3 +130,22 @@ def test_labels_are_scaled_for_single_precision(scale):
     np.testing.assert_allclose(
         predict(scaled, everything) / scale, predict(plain, everything), atol=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    ("params", "quantised"),
+    [
+        (None, True),
+        ({"max_depth": 5, "n_estimators": 20, "eta": 0.3}, True),
+        ({"bagging_fraction": 0.5, "bagging_freq": 1}, False),
+        ({"colsample_bytree": 0.5}, False),
+        ({"min_child_samples": 1}, True),
+    ],
+)
+def test_gradients_are_quantised_where_lightgbm_gets_it_right(params, quantised):
+    regressor = proxy_regressor(params)
+    assert regressor.get_params().get("use_quantized_grad", False) is quantised
+    rng = np.random.default_rng(0)
+    coalitions = rng.random((200, 6)) < 0.5
+    leaves = fit_proxy(coalitions, coalitions[:, 0] * coalitions[:, 1] * 1.0, params, seed=0)
+    assert np.isfinite(leaves.values).all()

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from shapiq_oddshap.approximators.base import Estimate, Run, ShapleyApproximator, as_integer
 from shapiq_oddshap.evaluation import evaluate
 from shapiq_oddshap.gp import fit_odd_gp
-from shapiq_oddshap.sampling import PairedCoalitionSampler, Sample, odd_rows, row_keys, row_weights
+from shapiq_oddshap.sampling import PairedCoalitionSampler, Sample, row_keys, row_weights
 from shapiq_oddshap.screening import ProxySPEX
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class OddGP(ShapleyApproximator):
             # a constant sample tells nothing of the scale on which others may differ
             return Estimate(np.zeros(n), path="constant", variances=np.full(n, np.inf))
         with run.clock("screening"):
-            rows = odd_rows(sample)
+            rows = sample.odd_rows
             seed = int(run.rng.integers(2**31))
             spectrum = ProxySPEX().spectrum(sample, seed, odd_only=True)
             count = max(ceil(len(sample.values) / 10) - n, 1)

@@ -18,7 +18,6 @@ from shapiq_oddshap.sampling import (
     PairedCoalitionSampler,
     Sample,
     UnpairedCoalitionSampler,
-    odd_rows,
     row_keys,
     row_weights,
     size_weights,
@@ -76,6 +75,7 @@ class FourierRegression(ShapleyApproximator):
                 ``"auto"`` the one with the smaller cross-validated error on the same sample.
             proxy_params: LightGBM parameters that replace the paper's, of the screener
                 ``"proxyspex"`` (not within a union) and of the proxy below η·n evaluations.
+                Gradients are quantised unless ``{"use_quantized_grad": False}`` or a subsample forbids it.
             sampler: One of shapiq's coalition samplers instead of the own; it is copied and
                 seeded with ``random_state`` for every run.
             max_order: 1; shapiq's explainers pass it.
@@ -217,7 +217,7 @@ class FourierRegression(ShapleyApproximator):
         if self.low_budget != "auto":
             return self.low_budget, {}
         with run.clock("selection"):
-            rows = odd_rows(sample)
+            rows = sample.odd_rows
             linear = leave_one_out_error(
                 rows.coalitions, rows.targets, rows.weights, -sample.total / 2
             )
@@ -253,9 +253,10 @@ class FourierRegression(ShapleyApproximator):
 
     def _regress(self, sample: Sample, terms: np.ndarray) -> tuple[np.ndarray, str, float | None]:
         """Solve the constrained regression on ``terms`` and read the Shapley values off."""
+        corner = None
         if self.odd_only:
-            odd = odd_rows(sample)
-            rows = (odd.coalitions, odd.targets, odd.weights)
+            odd = sample.odd_rows
+            rows, corner = (odd.coalitions, odd.targets, odd.weights), odd.singletons_gram
             constraints, totals = np.ones((1, len(terms))), np.array([-sample.total / 2])
         else:
             # centred at f(∅), where the even part of the constraints is worth total / 2
@@ -265,7 +266,7 @@ class FourierRegression(ShapleyApproximator):
             is_odd = terms.sum(axis=1) % 2 == 1
             constraints = np.array([is_odd, ~is_odd], dtype=float)
             totals = np.array([-sample.total / 2, sample.total / 2])
-        fit = constrained_least_squares(terms, *rows, constraints, totals)
+        fit = constrained_least_squares(terms, *rows, constraints, totals, corner)
         return fourier.shapley_values(fit.coefficients, terms), fit.solver, fit.condition
 
 
