@@ -272,6 +272,7 @@ class EvaluatedGame(Game):  # type: ignore[misc]
         verify: Whether one stored coalition is evaluated again before the store is first used.
 
     Raises:
+        TypeError: If the game cannot be called.
         ValueError: If the number of players is unknown or contradictory, or an option is invalid.
         StoreError: If the file is no store or that of another game.
 
@@ -300,6 +301,9 @@ class EvaluatedGame(Game):  # type: ignore[misc]
         verify: bool = True,
     ) -> None:
         """Check the options and open the store; the game is not called."""
+        if not callable(game):
+            msg = f"Received a game of type {type(game).__name__}, but a callable is required."
+            raise TypeError(msg)
         known = getattr(game, "n_players", None)
         players = known if n is None else n
         if players is None or players < 1 or known not in {None, players}:
@@ -310,10 +314,11 @@ class EvaluatedGame(Game):  # type: ignore[misc]
             )
             raise ValueError(msg)
         whole = isinstance(batch_size, Integral) and batch_size > 0
-        if not (whole or batch_size == "auto") or retries < 0:
+        if not (whole or batch_size == "auto") or retries < 0 or n_jobs == 0:
             msg = (
-                f"Received batch_size={batch_size!r} and retries={retries!r}. Give a batch_size of "
-                "at least 1 or 'auto', and at least 0 retries."
+                f"Received batch_size={batch_size!r}, retries={retries!r} and n_jobs={n_jobs!r}. "
+                "Give a batch_size of at least 1 or 'auto', at least 0 retries, and None, a number "
+                "of workers or -1 for all cores as n_jobs."
             )
             raise ValueError(msg)
         if key is not None and store is None:
@@ -359,9 +364,17 @@ class EvaluatedGame(Game):  # type: ignore[misc]
             EvaluationError: If the game raised, also after all retries.
             GameValueError: If it returned something other than finite numbers.
             StoreError: If the store was filled by another game.
+            ValueError: If the coalitions are of another number of players.
 
         """
-        keys = _pack(np.asarray(coalitions, dtype=bool))
+        coalitions = np.asarray(coalitions, dtype=bool)
+        if coalitions.ndim != 2 or coalitions.shape[1] != self.n_players:
+            msg = (
+                f"Received coalitions of shape {coalitions.shape}, but (m, {self.n_players}) is "
+                "required: one row per coalition."
+            )
+            raise ValueError(msg)
+        keys = _pack(coalitions)
         distinct = dict.fromkeys(keys)
         values: dict[bytes, float] = {}
         if self.store is not None:

@@ -292,12 +292,20 @@ def test_explainers_take_it():
         ({"n": N, "batch_size": 0}, "batch_size=0"),
         ({"n": N, "batch_size": "all"}, "batch_size='all'"),
         ({"n": N, "retries": -1}, "retries=-1"),
+        ({"n": N, "n_jobs": 0}, "n_jobs=0"),
         ({"n": N, "key": "iris"}, "key='iris' without a store"),
     ],
 )
 def test_invalid_options_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         EvaluatedGame(size_game, **arguments)
+
+
+def test_what_is_no_game_and_no_coalition_is_refused():
+    with pytest.raises(TypeError, match="type float, but a callable"):
+        EvaluatedGame(1.0, n=N)
+    with pytest.raises(ValueError, match=rf"shape \(2, 3\), but \(m, {N}\)"):
+        EvaluatedGame(size_game, n=N).value_function(np.zeros((2, 3)))
 
 
 def test_another_number_of_players_is_refused():

@@ -130,8 +130,13 @@ class TestFixedOrder:
         assert instance.required_budget() == 2 * (20 + comb(20, 3))
         with pytest.raises(ValueError, match=r"budget=2319.* 2320 evaluations .* 1160 into"):
             instance.approximate(2319, refuse)
-        with pytest.raises(ValueError, match="order=0"):
-            FixedOrder(0)
+        for strategy in (FixedOrder, RandomTerms):
+            for order in (0, 2.5, True):
+                with pytest.raises(ValueError, match=f"order={order}"):
+                    strategy(order)
+            assert strategy(np.int64(3)) == strategy(3)
+        with pytest.raises(TypeError, match="integer"):
+            GivenTerms([(0, 1.5)])
 
     def test_frontier_invariance(self):
         """Orders three and four give one estimate under paired sampling (paper, Theorem 3.2)."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain, combinations, islice
 from math import comb
+from numbers import Integral
+from operator import index
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,9 +56,7 @@ class FixedOrder(Screener):
 
     def __post_init__(self) -> None:
         """Check the order."""
-        if not isinstance(self.order, int) or self.order < 1:
-            msg = f"Received order={self.order!r}, but an integer of at least 1 is required."
-            raise ValueError(msg)
+        _check_order(self.order)
 
     def n_terms(self, n: int, *, odd_only: bool) -> int:
         """Return the number of all these terms; see :class:`Screener`."""
@@ -94,7 +94,7 @@ class GivenTerms(Screener):
 
     def __post_init__(self) -> None:
         """Normalise the terms to sorted tuples and check what does not depend on ``n``."""
-        terms = tuple(tuple(sorted(int(player) for player in term)) for term in self.terms)
+        terms = tuple(tuple(sorted(index(player) for player in term)) for term in self.terms)
         example = "Please pass GivenTerms([(0, 1, 2), …])."
         if not terms:
             msg = f"Received no terms, but at least one is required. {example}"
@@ -143,6 +143,10 @@ class RandomTerms(Screener):
     order: int = 5
     name = "random"
 
+    def __post_init__(self) -> None:
+        """Check the order."""
+        _check_order(self.order)
+
     def screen(
         self, sample: Sample, max_terms: int, rng: np.random.Generator, *, odd_only: bool
     ) -> np.ndarray:
@@ -157,6 +161,13 @@ class RandomTerms(Screener):
             terms = np.concatenate([terms, shuffled < drawn[:, None]])
             terms = terms[np.sort(np.unique(row_keys(terms), return_index=True)[1])]
         return terms[:count]
+
+
+def _check_order(order: int) -> None:
+    """Refuse what is no interaction order."""
+    if not isinstance(order, Integral) or isinstance(order, bool) or order < 1:
+        msg = f"Received order={order!r}, but an integer of at least 1 is required."
+        raise ValueError(msg)
 
 
 def _as_rows(terms: Iterable[tuple[int, ...]], n: int) -> np.ndarray:
