@@ -1,8 +1,13 @@
 import numpy as np
 import pytest
 
-from shapiq_oddshap import regression
-from shapiq_oddshap.regression import constrained_least_squares, leave_one_out_error
+from shapiq_oddshap import regression, sampling
+from shapiq_oddshap.regression import (
+    constrained_least_squares,
+    leave_one_out_error,
+    main_effects,
+)
+from shapiq_oddshap.sampling import PairedCoalitionSampler, Sample, row_weights
 from tests.helpers import all_coalitions
 
 
@@ -62,6 +67,36 @@ def test_rank_deficient_designs_take_the_rank_revealing_solve():
     fit = constrained_least_squares(*arguments)
     assert fit.solver == "lstsq"
     np.testing.assert_allclose(fit.coefficients, dense_twin(*arguments), atol=1e-7)
+
+
+def test_a_known_corner_changes_nothing(monkeypatch):
+    n = 9
+    sampler = PairedCoalitionSampler(n, random_state=0)
+    sampler.sample(200)
+    coalitions = sampler.coalitions_matrix
+    values = np.random.default_rng(0).normal(size=len(coalitions))
+    sample = Sample(coalitions, values, row_weights(sampler))
+    rows = sample.odd_rows
+    whole = rows.singletons_gram
+    signs = 1.0 - 2.0 * rows.coalitions
+    np.testing.assert_allclose(whole, signs.T @ (signs * rows.weights[:, None]), atol=1e-12)
+    interactions = all_coalitions(n)[all_coalitions(n).sum(axis=1) == 3][:30]
+    arguments = (
+        np.concatenate([np.eye(n, dtype=bool), interactions]),
+        *(rows.coalitions, rows.targets, rows.weights),
+        np.ones((1, n + 30)),
+        np.array([-sample.total / 2]),
+    )
+    slow = constrained_least_squares(*arguments)
+    fast = constrained_least_squares(*arguments, corner=whole)
+    np.testing.assert_allclose(fast.coefficients, slow.coefficients, atol=1e-10)
+    linear = dense_twin(
+        np.eye(n, dtype=bool), *arguments[1:4], np.ones((1, n)), np.array([-sample.total / 2])
+    )
+    np.testing.assert_allclose(main_effects(sample), (1.0 - 2.0 * coalitions) @ linear, atol=1e-10)
+    monkeypatch.setattr(sampling, "BLOCK", 16)
+    in_blocks = Sample(coalitions, values, sample.weights).odd_rows.singletons_gram
+    np.testing.assert_allclose(in_blocks, whole, atol=1e-10)
 
 
 def test_blocks_change_nothing(monkeypatch):
