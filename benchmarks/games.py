@@ -114,13 +114,17 @@ class CountedGame(Game):  # type: ignore[misc]
         self.evaluations = 0
         self.seconds = 0.0
 
+    def __call__(self, *args: Any, **options: Any) -> np.ndarray:  # noqa: ANN401
+        """Return the values of the coalitions; shapiq's checks of them are the game's time too."""
+        start = time.perf_counter()
+        values: np.ndarray = super().__call__(*args, **options)
+        self.seconds += time.perf_counter() - start
+        return values
+
     def value_function(self, coalitions: np.ndarray) -> np.ndarray:
         """Return the values of the coalitions."""
-        start = time.perf_counter()
-        values = self._instance.value_function(coalitions)
-        self.seconds += time.perf_counter() - start
         self.evaluations += len(coalitions)
-        return values
+        return self._instance.value_function(coalitions)
 
 
 def resolve_games(names: Iterable[str], tables: Path | None, files: Iterable[Path]) -> list[Source]:
