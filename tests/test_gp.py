@@ -175,17 +175,18 @@ def test_evidence_is_the_gaussian_density_and_its_gradient_is_exact(kernel):
     x, targets = X[1:25], rng.normal(size=24)
     relative = kernel.term_variances / kernel.term_variances.sum()
     features = characters(x, kernel.terms) * np.sqrt(relative)
+    explicit = features @ features.T
     scales = [kernel.main, kernel.product, kernel.term_variances.sum(), kernel.noise]
     theta = np.log(np.concatenate([kernel.rates, scales]))
-    value, gradient = negative_log_evidence(theta, x, targets, features)
+    value, gradient = negative_log_evidence(theta, x, targets, explicit)
     matrix = gram(kernel, x, x) + kernel.noise * np.eye(24)
     expected = 0.5 * targets @ np.linalg.solve(matrix, targets) + 0.5 * np.linalg.slogdet(matrix)[1]
     assert value == pytest.approx(expected, rel=1e-10)
     step = 1e-6
     numeric = [
         (
-            negative_log_evidence(theta + step * e, x, targets, features)[0]
-            - negative_log_evidence(theta - step * e, x, targets, features)[0]
+            negative_log_evidence(theta + step * e, x, targets, explicit)[0]
+            - negative_log_evidence(theta - step * e, x, targets, explicit)[0]
         )
         / (2 * step)
         for e in np.eye(len(theta))
