@@ -1,4 +1,4 @@
-"""The Shapley values of what the process leaves over (``docs/odd-gp.md``, equations 15 to 17)."""
+"""The Shapley values of what the process leaves over (``docs/odd-gp.md``, equations 15 to 18)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def msr_variances(coalitions: np.ndarray, errors: np.ndarray, strata: Strata) ->
 
 
 def sampling_variances(coalitions: np.ndarray, errors: np.ndarray, strata: Strata) -> np.ndarray:
-    """Return what is claimed for the correction's variances, shape ``(n,)`` (eq. 16 and 17).
+    """Return what is claimed for the correction's variances, shape ``(n,)`` (eq. 18).
 
     Equation 16 takes the players as they were drawn: one that no small coalition happens to hold
     would look certain. So half of the claim is its mean over the draws, where a player is in a share
