@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from benchmarks import oddgp, overhead, readme, table1
+from benchmarks import oddgp, oddgp_ablation, overhead, readme, table1
 from benchmarks.ablations import ABLATIONS
 from benchmarks.curves import CURVES, RUNTIME
 from benchmarks.experiment import Experiment, Planned
@@ -38,6 +38,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *ABLATIONS,
     SPECTRUM,
     oddgp.EXPERIMENT,
+    oddgp_ablation.EXPERIMENT,
 )
 
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import csv
 import json
+from contextlib import ExitStack
 from itertools import combinations
 from math import factorial
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from benchmarks import __main__ as command_line
-from benchmarks import claims, games, overhead, readme, runner, spectrum
+from benchmarks import claims, games, oddgp_ablation, overhead, readme, runner, spectrum
 from benchmarks.ablations import DEPTH, ETA, PAIRING, TREES, ratios
 from benchmarks.curves import budget_grid
 from benchmarks.games import CountedGame, GameUnavailableError, Source, load_instance
 from benchmarks.methods import METHODS
 from shapiq_oddshap import fourier, trees
+from shapiq_oddshap.approximators.ffd import required_budget
 
 N = 7
 
@@ -266,6 +269,25 @@ def test_overhead_measures_a_run():
     assert overhead._peak_mib() > 10
     scaling = pd.DataFrame({"budget": [10_000, 100_000], "seconds": [1.0, 100.0]})
     assert overhead.scaling_slope(scaling) == pytest.approx(2)
+
+
+def test_ablation_variants_are_the_estimator_with_one_part_exchanged():
+    game = CountedGame(overhead.sparse_game(13))
+    fits = {}
+    for name in ("as it is", "no correction", "no terms of either"):
+        variant = oddgp_ablation.VARIANTS[name]
+        with ExitStack() as stack:
+            for path, other in variant.exchanged.items():
+                stack.enter_context(patch(path, other))
+            fits[name] = oddgp_ablation.estimate(variant, game, 200, 0).values  # noqa: PD011
+    total = float(np.diff(game(np.array([[False] * 13, [True] * 13])))[0])
+    np.testing.assert_allclose([values.sum() for values in fits.values()], total)
+    assert not np.allclose(fits["as it is"], fits["no correction"], rtol=1e-9, atol=0)
+    assert oddgp_ablation._outer_sizes(6, 14).tolist() == [0, 6, 5, 3]
+    assert oddgp_ablation._outer_sizes(6, 31).tolist() == [0, 6, 15, 10]
+    design = oddgp_ablation.VARIANTS["FFD-RD's coalitions, no correction"]
+    coalitions, weights = oddgp_ablation._sample(design, 13, 0, np.random.default_rng(0))
+    assert len(coalitions) == len(weights) == required_budget(13)
 
 
 def test_the_page_is_up_to_date():

@@ -10,12 +10,18 @@ import numpy as np
 import pytest
 
 from shapiq_oddshap.gp import fit_odd_gp
-from shapiq_oddshap.gp.correction import Strata, msr_correction, msr_variances
+from shapiq_oddshap.gp.correction import (
+    Strata,
+    msr_correction,
+    msr_variances,
+    sampling_variances,
+)
 from shapiq_oddshap.gp.evidence import negative_log_evidence
 from shapiq_oddshap.gp.kernel import OddKernel, characters, gram, product_variances, signs
 from shapiq_oddshap.gp.posterior import (
     _EFFICIENCY_NOISE,
     factorise,
+    inverse_diagonal,
     shapley_functionals,
     shapley_prior_variances,
 )
@@ -169,17 +175,18 @@ def test_evidence_is_the_gaussian_density_and_its_gradient_is_exact(kernel):
     x, targets = X[1:25], rng.normal(size=24)
     relative = kernel.term_variances / kernel.term_variances.sum()
     features = characters(x, kernel.terms) * np.sqrt(relative)
+    explicit = features @ features.T
     scales = [kernel.main, kernel.product, kernel.term_variances.sum(), kernel.noise]
     theta = np.log(np.concatenate([kernel.rates, scales]))
-    value, gradient = negative_log_evidence(theta, x, targets, features)
+    value, gradient = negative_log_evidence(theta, x, targets, explicit)
     matrix = gram(kernel, x, x) + kernel.noise * np.eye(24)
     expected = 0.5 * targets @ np.linalg.solve(matrix, targets) + 0.5 * np.linalg.slogdet(matrix)[1]
     assert value == pytest.approx(expected, rel=1e-10)
     step = 1e-6
     numeric = [
         (
-            negative_log_evidence(theta + step * e, x, targets, features)[0]
-            - negative_log_evidence(theta - step * e, x, targets, features)[0]
+            negative_log_evidence(theta + step * e, x, targets, explicit)[0]
+            - negative_log_evidence(theta - step * e, x, targets, explicit)[0]
         )
         / (2 * step)
         for e in np.eye(len(theta))
@@ -262,6 +269,35 @@ def test_correction_is_unbiased_and_its_variance_is_claimed_right():
     # second moments about zero are too large, divisors of finite populations too small
     assert (ratio > 0.85).all()
     assert (ratio < 1.6).all()
+
+
+def test_sampling_variances_hold_for_a_player_whom_no_small_coalition_holds():
+    rows = half_of_pairs()
+    errors = np.random.default_rng(7).normal(size=len(rows))
+    small = np.minimum(rows.sum(axis=1), N - rows.sum(axis=1))
+    alone = (small == 1) & (rows[:, 0] == (rows.sum(axis=1) == 1))  # the pair ({0}, the others)
+    drawn = ~alone & (np.arange(len(rows)) % 5 > 0)
+    strata = Strata.of(rows[drawn])
+    weights = np.where(2 * strata.sizes == N, 1.0, 2.0) / strata.drawn
+    # the mean over the members of a size, of what one of them adds
+    share = strata.sizes / N
+    squares = share / strata.sizes**2 + (1 - share) / (N - strata.sizes) ** 2
+    terms = errors[drawn] ** 2 * strata.unseen * weights**2 * squares
+    claimed = sampling_variances(rows[drawn], errors[drawn], strata)
+    given = msr_variances(rows[drawn], errors[drawn], strata)
+    freedom = terms.sum() ** 2 / (terms**2).sum()
+    scale = freedom / max(freedom - 2, freedom / 2)
+    np.testing.assert_allclose(claimed, scale * (terms.sum() + given) / 2)
+    assert claimed[0] > 2 * given[0]
+    assert not sampling_variances(rows, errors, Strata.of(rows)).any()
+
+
+def test_diagonal_of_the_inverse_and_its_mean(kernel, monkeypatch):
+    factor, _ = factorise(kernel, X[:40])
+    exact = np.diag(np.linalg.inv(factor @ factor.T))
+    np.testing.assert_allclose(inverse_diagonal(factor), exact, rtol=1e-6)
+    monkeypatch.setattr("shapiq_oddshap.gp.posterior.FLOAT32_PAIRS", 10)
+    np.testing.assert_allclose(inverse_diagonal(factor), exact.mean(), rtol=0.5)
 
 
 def test_fit_at_all_coalitions_is_exact_whatever_the_model():

@@ -20,7 +20,7 @@ from shapiq_oddshap.gp.evidence import SearchOptions, search_hyperparameters
 from shapiq_oddshap.gp.kernel import BLOCK, OddKernel, gram, signs
 from shapiq_oddshap.gp.posterior import (
     factorise,
-    inverse_trace,
+    inverse_diagonal,
     shapley_functionals,
     shapley_posterior_variances,
     solve,
@@ -123,7 +123,8 @@ def fit_odd_gp(
             values = _efficient(exact * top, total)
             variances = np.full(n, (SPARSE_TOLERANCE * top) ** 2)
             return OddGPFit(values, variances, kernel, scale, "sparse", len(sub))
-    hyperparameters = n + 4 + (0 if kernel is prior else len(kernel.terms))
+    # the hyperprior of the rates takes about a fifth of their freedom
+    hyperparameters = 0.8 * (n + 4) if kernel is prior else n + 4.0 + len(kernel.terms)
     values, variances, kernel = _estimate(
         kernel, data, coalitions, targets[1:], sub=sub, hyperparameters=hyperparameters
     )
@@ -138,7 +139,7 @@ def _estimate(
     targets: np.ndarray,
     *,
     sub: np.ndarray,
-    hyperparameters: int,
+    hyperparameters: float,
 ) -> tuple[np.ndarray, np.ndarray, OddKernel]:
     """Return the corrected values, their variances, and the kernel with the noise used."""
     factor, kernel = factorise(kernel, data.x)
@@ -152,8 +153,8 @@ def _estimate(
         coalitions=coalitions,
         sub=sub,
         alpha=alpha,
+        precisions=inverse_diagonal(factor),
         noise=kernel.noise,
-        trace=inverse_trace(factor),
         hyperparameters=hyperparameters,
     )
     return alpha @ functionals + correction, variances, kernel

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import log
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, lapack
+from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack
 from scipy.optimize import minimize
 
 from shapiq_oddshap.gp.kernel import OddKernel, characters, log_sinh
@@ -19,8 +19,10 @@ class SearchOptions:
     """How the hyperparameters are looked for.
 
     Attributes:
-        pairs: Pairs of the random subsample on which the evidence is maximised.
-        iterations: Upper bound on the quasi-Newton iterations.
+        pairs: Pairs of the random subsample on which the evidence is maximised at last.
+        iterations: Upper bound on the quasi-Newton iterations there.
+        first_pairs: So many of them make the start: a step costs the cube of the pairs.
+        first_iterations: Upper bound on the iterations on those.
         shrinkage: Precision of the Gaussian hyperprior that pulls ``log a_i`` to their mean.
         usual_noise: Centre of the hyperprior of the noise. Small samples do not tell noise from
             interactions; large ones of a noise-free game overrule it by hundreds of nats.
@@ -29,8 +31,10 @@ class SearchOptions:
         noise_floor: Smallest noise, relative to the variance of the targets.
     """
 
-    pairs: int = 500
-    iterations: int = 30
+    pairs: int = 900
+    iterations: int = 15
+    first_pairs: int = 400
+    first_iterations: int = 30
     shrinkage: float = 0.5
     usual_noise: float = 1e-2
     noise_shrinkage: float = 0.05
@@ -39,7 +43,7 @@ class SearchOptions:
 
 
 def negative_log_evidence(
-    theta: np.ndarray, x: np.ndarray, targets: np.ndarray, features: np.ndarray
+    theta: np.ndarray, x: np.ndarray, targets: np.ndarray, explicit: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """Return minus the log marginal likelihood and its gradient (eq. 5 and 6).
 
@@ -47,8 +51,7 @@ def negative_log_evidence(
         theta: Logarithms of ``a_1 .. a_n``, main, product, term scale and noise; ``(n + 4,)``.
         x: Sign rows, shape ``(m, n)``.
         targets: Odd values, scaled, shape ``(m,)``.
-        features: Characters of the explicit terms times the roots of their relative variances,
-            shape ``(m, t)``.
+        explicit: Kernel matrix of the explicit terms at their relative variances, ``(m, m)``.
 
     Returns:
         The value and the gradient in ``theta``; a huge value where the matrix is not definite.
@@ -56,40 +59,46 @@ def negative_log_evidence(
     m, n = x.shape
     rates = np.exp(theta[:n])
     main, product, term_scale, noise = np.exp(theta[n:])
-    exponent = (x * rates) @ x.T
-    scale = log(product) - log_sinh(float(rates.sum()))
-    plus, minus = np.exp(scale + exponent), np.exp(scale - exponent)
-    sinh, cosh = 0.5 * (plus - minus), 0.5 * (plus + minus)
-    matrix = sinh + (main / n) * (x @ x.T) + term_scale * (features @ features.T)
+    scale = log(product / 2) - log_sinh(float(rates.sum()))
+    # in place where it can be: at these sizes the memory takes as long as the arithmetic
+    exponent, linear = (x * rates) @ x.T, x @ x.T
+    exponent += scale
+    cosh = np.exp(exponent)
+    np.subtract(2.0 * scale, exponent, out=exponent)
+    minus = np.exp(exponent, out=exponent)
+    sinh = cosh - minus
+    cosh += minus
+    matrix = term_scale * explicit
+    matrix += sinh
+    matrix += (main / n) * linear
     matrix.flat[:: m + 1] += noise
     try:
-        factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+        # the transpose has LAPACK's order, and the matrix is symmetric
+        factor = cholesky(matrix.T, lower=False, overwrite_a=True, check_finite=False)
     except LinAlgError:
         return 1e25, np.zeros_like(theta)
-    inverse, _ = lapack.get_lapack_funcs(("potri",), (factor,))[0](factor, lower=True)
-    inverse = np.tril(inverse) + np.tril(inverse, -1).T
-    alpha = inverse @ targets
-    outer = 0.5 * (inverse - np.outer(alpha, alpha))
+    alpha = cho_solve((factor, False), targets, check_finite=False)
+    value = 0.5 * float(targets @ alpha) + float(np.log(np.diag(factor)).sum())
+    # W of eq. 6 as a triangle that holds both halves: it meets symmetric matrices only
+    inverse, _ = lapack.dpotri(factor, lower=False, overwrite_c=True)
+    outer = inverse.T
+    outer.flat[:: m + 1] *= 0.5
+    outer -= 0.5 * np.outer(alpha, alpha)
     by_product = float(np.vdot(outer, sinh))
-    by_rate = _quadratic(x, outer * cosh) - by_product / np.tanh(rates.sum())
+    cosh *= outer
+    by_rate = np.einsum("ji,ji->i", x, cosh @ x) - by_product / np.tanh(rates.sum())
     gradient = np.concatenate(
         [
             by_rate * rates,
             [
-                main / n * _quadratic(x, outer).sum(),
+                main / n * float(np.vdot(outer, linear)),
                 by_product,
-                term_scale * _quadratic(features, outer).sum(),
+                term_scale * float(np.vdot(outer, explicit)),
                 noise * np.trace(outer),
             ],
         ]
     )
-    value = 0.5 * float(targets @ alpha) + float(np.log(np.diag(factor)).sum())
     return value, gradient
-
-
-def _quadratic(columns: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """Return ``c' M c`` of every column ``c``."""
-    return np.einsum("ji,ji->i", columns, matrix @ columns)
 
 
 def search_hyperparameters(
@@ -118,6 +127,7 @@ def search_hyperparameters(
     relative = term_scores**2
     relative = relative / relative.sum() if relative.sum() > 0 else np.zeros(len(terms))
     features = characters(x, terms) * np.sqrt(relative)
+    explicit = features @ features.T
     top = importance.max(initial=0.0)
     share = importance / top if top > 0 else np.full(n, 0.3)
     start = np.log(
@@ -132,8 +142,9 @@ def search_hyperparameters(
     bounds += [(log(low), log(high)) for low, high in _SCALE_BOUNDS]
     bounds.append((log(options.noise_floor), log(10.0)))
 
-    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = negative_log_evidence(theta, x, targets, features)
+    def objective(theta: np.ndarray, count: int) -> tuple[float, np.ndarray]:
+        some = explicit[:count, :count]
+        value, gradient = negative_log_evidence(theta, x[:count], targets[:count], some)
         spread = theta[:n] - theta[:n].mean()
         gradient[:n] += options.shrinkage * spread
         excess = theta[-1] - log(options.usual_noise)
@@ -141,14 +152,20 @@ def search_hyperparameters(
         value += 0.5 * options.shrinkage * float(spread @ spread)
         return value + 0.5 * options.noise_shrinkage * excess**2, gradient
 
-    theta = minimize(
-        objective,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": options.iterations},
-    ).x
+    first = min(options.first_pairs, len(x))
+    theta = start
+    for count, iterations in ((first, options.first_iterations), (len(x), options.iterations)):
+        if count == first and theta is not start:
+            break  # all pairs were there from the first
+        theta = minimize(
+            objective,
+            theta,
+            args=(count,),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": iterations},
+        ).x
     main, product, term_scale, noise = np.exp(theta[n:])
     return OddKernel(np.exp(theta[:n]), main, product, terms, term_scale * relative, noise)
 

@@ -22,7 +22,7 @@ __all__ = [
     "term_dtype",
 ]
 
-BLOCK = 1024
+BLOCK = 512
 """Rows of the Gram matrix that are assembled at once, which bounds the temporaries."""
 
 
@@ -82,7 +82,7 @@ def gram(
         left: Sign rows of shape ``(p, n)``.
         right: Sign rows of shape ``(q, n)``.
         dtype: Precision of the result and of the work.
-        lower: Leave the blocks above the diagonal zero, at half the cost.
+        lower: Leave the blocks above the diagonal zero, at half the cost; both sides are the same.
 
     Returns:
         The matrix ``k(left_j, right_l)`` of shape ``(p, q)``.
@@ -107,7 +107,10 @@ def gram(
         block *= 0.5
         block += (kernel.main / n) * (rows @ right[columns].T)
         if len(root):
-            left_terms = characters(rows, kernel.terms, precision) * root
+            if lower:  # both sides are the same rows
+                left_terms = right_terms[start:stop]
+            else:
+                left_terms = characters(rows, kernel.terms, precision) * root
             block += left_terms @ right_terms[columns].T
     return out
 

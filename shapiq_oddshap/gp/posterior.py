@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack, solve_triangular
 
 from shapiq_oddshap.gp.kernel import (
     BLOCK,
+    FLOAT32_PAIRS,
     OddKernel,
     characters,
     empty_log_variance,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "factorise",
+    "inverse_diagonal",
     "inverse_trace",
     "shapley_functionals",
     "shapley_posterior_variances",
@@ -138,6 +140,14 @@ def inverse_trace(factor: np.ndarray) -> float:
 
 _PROBES = 12
 """Random sign vectors that estimate a trace."""
+
+
+def inverse_diagonal(factor: np.ndarray) -> np.ndarray:
+    """Return the diagonal of the inverse of ``L L'``, of a large one its mean, shape ``(m,)``."""
+    if len(factor) > FLOAT32_PAIRS:
+        return np.full(len(factor), inverse_trace(factor) / len(factor))
+    inverse, _ = lapack.dpotri(factor.T, lower=False)
+    return np.diag(inverse).copy()
 
 
 def shapley_posterior_variances(

@@ -16,6 +16,7 @@ from shapiq_oddshap.gp.kernel import (
     empty_log_variance,
     product_variances,
     signs,
+    term_dtype,
 )
 from shapiq_oddshap.gp.posterior import factorise, inverse_trace, solve
 
@@ -54,7 +55,7 @@ class SparseOptions:
             no more triples than this.
     """
 
-    rounds: int = 4
+    rounds: int = 3
     product_share: float = 0.7
     terms_per_pair: float = 0.5
     most_noise: float = 1e-4
@@ -81,6 +82,7 @@ def triple_sums(x: np.ndarray, alpha: np.ndarray, triples: np.ndarray) -> np.nda
         triples: Rows of increasing players, sorted by their first one, shape ``(t, 3)``.
     """
     out = np.empty(len(triples))
+    alpha = alpha.astype(x.dtype, copy=False)
     stops = np.searchsorted(triples[:, 0], np.arange(x.shape[1] + 1))
     for player in range(x.shape[1]):
         rows = slice(stops[player], stops[player + 1])
@@ -158,7 +160,8 @@ def term_posterior(
     explicit = np.concatenate([np.zeros(len(triples)), kernel.term_variances[place < 0]])
     explicit[place[place >= 0]] += kernel.term_variances[place >= 0]
     variances = product + explicit
-    sums = np.concatenate([triple_sums(x, alpha, triples), characters(x, others).T @ alpha])
+    columns: np.ndarray = x.astype(term_dtype(len(x), np.float64), copy=False)
+    sums = np.concatenate([triple_sums(columns, alpha, triples), characters(x, others).T @ alpha])
     shrink = np.maximum(1.0 - variances * precision, 0.0)
     return TermPosterior(triples, others, variances * sums, variances * shrink, product)
 
