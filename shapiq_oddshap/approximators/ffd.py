@@ -263,7 +263,7 @@ class FFDRD(ShapleyApproximator):
 
     def _estimate(self, run: Run) -> Estimate:
         """Evaluate the union of all players' designs and average."""
-        values = GameTable(run, self.n)
+        values = GameTable(run.evaluate, self.n)
         phi, path = self._correct(self._design_values(run, values), run, values)
         if self.efficiency_shift:
             phi = phi + (run.boundary[1] - run.boundary[0] - phi.sum()) / self.n

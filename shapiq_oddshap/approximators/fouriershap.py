@@ -98,7 +98,7 @@ class FourierSHAP(ShapleyApproximator):
         with run.clock("sampling"):
             design = HashedDesign.draw(self.n, bits, self.rounds, run.rng)
             coalitions = design.coalitions()
-        values = GameTable(run, self.n)(coalitions) - run.boundary.mean()
+        values = GameTable(run.evaluate, self.n)(coalitions) - run.boundary.mean()
         with run.clock("transform"):
             terms, coefficients = recover(design, values, strict=True)
             exact = coefficients @ fourier.parities(terms, coalitions.reshape(-1, self.n))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from shapiq_oddshap.approximators.base import Estimate, Run, ShapleyApproximator, as_integer
+from shapiq_oddshap.approximators.table import GameTable
 from shapiq_oddshap.evaluation import evaluate
 from shapiq_oddshap.gp import fit_odd_gp
-from shapiq_oddshap.sampling import PairedCoalitionSampler, Sample, row_keys, row_weights
+from shapiq_oddshap.sampling import PairedCoalitionSampler, Sample, row_weights
 from shapiq_oddshap.screening import ProxySPEX
 
 if TYPE_CHECKING:
@@ -146,28 +148,12 @@ class OddGP(ShapleyApproximator):
         seeded = copy.copy(self)  # one seed for all budgets, so that each sample holds the last
         if self.random_state is None:
             seeded.set_random_state(int(np.random.SeedSequence().generate_state(1)[0]))
-        remembered = _Remembered(game)
+        table = GameTable(partial(evaluate, game), self.n)
         quantile = ndtri(0.5 + confidence / 2)
         budget = min(4 * self.n + 2, max_budget)
         while True:
-            values, variances = seeded.approximate_with_variance(budget, remembered)
+            values, variances = seeded.approximate_with_variance(budget, table)
             widest = quantile * np.sqrt(variances.max())
             if widest <= target_error or budget >= min(max_budget, 2**self.n):
                 return values, variances
             budget = min(ceil(_GROWTH * budget), max_budget)
-
-
-class _Remembered:
-    """A game that evaluates every coalition once."""
-
-    def __init__(self, game: Game | Value) -> None:
-        self._game = game
-        self._values: dict[int | bytes, float] = {}
-
-    def __call__(self, coalitions: np.ndarray) -> np.ndarray:
-        keys = row_keys(coalitions).tolist()
-        new = [row for row, key in enumerate(keys) if key not in self._values]
-        if new:
-            values = evaluate(self._game, coalitions[new]).tolist()
-            self._values.update(zip([keys[row] for row in new], values, strict=True))
-        return np.array([self._values[key] for key in keys])

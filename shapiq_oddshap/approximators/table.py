@@ -1,4 +1,4 @@
-"""The values of structured coalitions, which repeat within a design."""
+"""The values of coalitions that are asked for more than once."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 from shapiq_oddshap.sampling import row_keys
 
 if TYPE_CHECKING:
-    from shapiq_oddshap.approximators.base import Run
+    from collections.abc import Callable
 
 __all__ = ["GameTable"]
 
 
 class GameTable:
-    """The game as a table that grows: every distinct coalition of a run is evaluated once."""
+    """The game as a table that grows: every distinct coalition is evaluated once."""
 
-    def __init__(self, run: Run, n: int) -> None:
+    def __init__(self, evaluate: Callable[[np.ndarray], np.ndarray], n: int) -> None:
         """Evaluate the empty and the grand coalition with the first request."""
-        self._run = run
+        self._evaluate = evaluate
         self._pending = np.array([[False] * n, [True] * n])
         self._keys = row_keys(self._pending)[:0]
         self._values = np.zeros(0)
@@ -32,7 +32,7 @@ class GameTable:
         first = np.unique(keys, return_index=True)[1]
         new = np.sort(first[~np.isin(keys[first], self._keys)])
         if len(new):
-            values = np.concatenate([self._values, self._run.evaluate(rows[new])])
+            values = np.concatenate([self._values, self._evaluate(rows[new])])
             known = np.concatenate([self._keys, keys[new]])
             order = np.argsort(known)
             self._keys, self._values = known[order], values[order]
