@@ -151,7 +151,7 @@ def _table(data: pd.DataFrame, labels: Sequence[str], axis: str) -> str:
         [
             str(budget),
             label,
-            *(f"{medians.loc[(budget, label), game]:.3g}" for game in games),
+            *("-" if np.isnan(r) else f"{r:.3g}" for r in medians.loc[(budget, label), games]),
             f"{np.exp(np.log(medians.loc[(budget, label)]).mean()):.3g}",
         ]
         for budget in sorted(data["budget"].unique())

@@ -116,8 +116,12 @@ VARIANTS: dict[str, Variant] = {
     "rates, hyperprior 1": Variant("hyperpriors", search={"shrinkage": 1.0}),
     "noise, no hyperprior": Variant("hyperpriors", search={"noise_shrinkage": 0.0}),
     "noise, hyperprior 0.25": Variant("hyperpriors", search={"noise_shrinkage": 0.25}),
-    "search, the first 400 pairs alone": Variant("search", search={"pairs": 400}),
-    "search, 500 pairs at once": Variant("search", search={"pairs": 500, "first_pairs": 500}),
+    "search, the first 400 pairs alone": Variant(
+        "search", search={"pairs": 400, "most_pairs": 400}
+    ),
+    "search, 500 pairs at once": Variant(
+        "search", search={"pairs": 500, "most_pairs": 500, "first_pairs": 500}
+    ),
     "search, 1300 pairs": Variant("search", search={"pairs": 1300}),
     "search, 40 steps at last": Variant("search", search={"iterations": 40}),
     "search, 15 steps at first": Variant("search", search={"first_iterations": 15}),

@@ -348,6 +348,24 @@ def test_sparse_games_are_recovered_exactly():
     np.testing.assert_allclose(found.values, expected, atol=1e-9)
 
 
+def test_variances_of_recovered_games_are_those_of_least_squares():
+    """A game in single precision is recovered up to its rounding, and the intervals know it."""
+    rng = np.random.default_rng(9)
+    n, covered = 12, []
+    triples = np.array([[0, 1, 2], [3, 4, 5], [2, 6, 9]])
+    terms = np.zeros((3, n), dtype=bool)
+    np.put_along_axis(terms, triples, values=True, axis=1)
+    everything = np.concatenate([np.eye(n, dtype=bool), terms])
+    for _ in range(60):
+        rows, beta = draw_pairs(n, 60, rng), rng.normal(size=n + 3)
+        odd = characters(signs(rows), everything) @ beta + 1e-7 * rng.normal(size=len(rows))
+        values, variances = sparse_fit(rows, odd, -2 * beta.sum(), terms)
+        exact = -2.0 * (beta / everything.sum(axis=1)) @ everything
+        covered.append(np.abs(values - exact) <= 1.645 * np.sqrt(variances))
+    # 720 values, those of one game correlated: three standard errors are about 0.04
+    assert abs(np.mean(covered) - 0.9) < 0.04
+
+
 def test_sparse_fit_refuses_other_functions():
     rng = np.random.default_rng(8)
     game, _ = random_game(8, rng)

@@ -26,7 +26,6 @@ from shapiq_oddshap.gp.posterior import (
     solve,
 )
 from shapiq_oddshap.gp.sparsity import (
-    SPARSE_TOLERANCE,
     Observations,
     SparseOptions,
     reweight,
@@ -100,12 +99,12 @@ def fit_odd_gp(
     no_terms = np.zeros((0, n), dtype=bool)
     additive = sparse_fit(coalitions, odd_values / top, total / top, no_terms)
     if additive is not None:
-        values = _efficient(additive * top, total)
-        return OddGPFit(values, np.zeros(n), None, top, "additive", len(coalitions))
+        values, variances = _efficient(additive[0] * top, total), additive[1] * top**2
+        return OddGPFit(values, variances, None, top, "additive", len(coalitions))
     scale = top * float(np.sqrt(np.mean((targets / top) ** 2)))
     targets = targets / scale
     order = rng.permutation(len(coalitions))
-    part, sub = order[: search.pairs], np.sort(order[:max_pairs])
+    part, sub = order[: search.count(len(order))], np.sort(order[:max_pairs])
     prior = search_hyperparameters(
         signs(coalitions[part]),
         targets[1:][part],
@@ -120,8 +119,7 @@ def fit_odd_gp(
     if candidate is not None:
         exact = sparse_fit(coalitions, odd_values / top, total / top, candidate)
         if exact is not None:
-            values = _efficient(exact * top, total)
-            variances = np.full(n, (SPARSE_TOLERANCE * top) ** 2)
+            values, variances = _efficient(exact[0] * top, total), exact[1] * top**2
             return OddGPFit(values, variances, kernel, scale, "sparse", len(sub))
     # the hyperprior of the rates takes about a fifth of their freedom
     hyperparameters = 0.8 * (n + 4) if kernel is prior else n + 4.0 + len(kernel.terms)

@@ -19,7 +19,9 @@ class SearchOptions:
     """How the hyperparameters are looked for.
 
     Attributes:
-        pairs: Pairs of the random subsample on which the evidence is maximised at last.
+        pairs: Pairs of the random subsample on which the evidence is maximised at last, at least:
+            a third of all where that is more, since the time of all that follows grows with them.
+        most_pairs: So many at most.
         iterations: Upper bound on the quasi-Newton iterations there.
         first_pairs: So many of them make the start: a step costs the cube of the pairs.
         first_iterations: Upper bound on the iterations on those.
@@ -32,6 +34,7 @@ class SearchOptions:
     """
 
     pairs: int = 900
+    most_pairs: int = 1300
     iterations: int = 15
     first_pairs: int = 400
     first_iterations: int = 30
@@ -40,6 +43,10 @@ class SearchOptions:
     noise_shrinkage: float = 0.05
     start_rate: float = 0.3
     noise_floor: float = 1e-10
+
+    def count(self, pairs: int) -> int:
+        """Return how many of so many pairs are searched."""
+        return min(max(self.pairs, pairs // 3), self.most_pairs, pairs)
 
 
 def negative_log_evidence(

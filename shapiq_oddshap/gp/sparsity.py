@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import comb
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky
+from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
 from shapiq_oddshap.fourier import shapley_values
 from shapiq_oddshap.gp.kernel import (
@@ -226,11 +226,12 @@ def _row_index(terms: np.ndarray, triples: np.ndarray) -> np.ndarray:
 
 def sparse_fit(
     coalitions: np.ndarray, odd_values: np.ndarray, total: float, terms: np.ndarray
-) -> np.ndarray | None:
+) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the Shapley values if main effects and the given terms are the whole game.
 
     Whether they are is asked of the equations that are left over: with as few more equations than
-    unknowns as one, a function of another kind leaves a residual.
+    unknowns as one, a function of another kind leaves a residual. What rounding leaves there, in
+    models of single precision, gives the variances of least squares.
 
     Args:
         coalitions: One member of each pair, shape ``(m, n)``.
@@ -239,7 +240,8 @@ def sparse_fit(
         terms: Odd terms besides the main effects, shape ``(t, n)``.
 
     Returns:
-        The values, shape ``(n,)``, or ``None`` if the data contradict or do not determine them.
+        The values and their variances, each of shape ``(n,)``, or ``None`` if the data contradict
+        or do not determine them.
     """
     n = coalitions.shape[1]
     unknowns = np.concatenate([np.eye(n, dtype=bool), terms])
@@ -250,19 +252,27 @@ def sparse_fit(
     scale = np.abs(values).max()
     # The normal equations only screen: they lose digits, so what passes is solved again.
     try:
-        solution = cho_solve((cholesky(rows.T @ rows, lower=True), True), rows.T @ values)
+        factor = cholesky(rows.T @ rows, lower=True)
     except LinAlgError:
         return None
+    solution = cho_solve((factor, True), rows.T @ values)
     if np.abs(rows @ solution - values).max() > SPARSE_TOLERANCE * scale:
         return None
     solution, _, rank, _ = np.linalg.lstsq(rows, values, rcond=1e-10)
-    if rank < len(unknowns) or np.abs(rows @ solution - values).max() > SPARSE_TOLERANCE * scale:
+    residuals = rows @ solution - values
+    if rank < len(unknowns) or np.abs(residuals).max() > SPARSE_TOLERANCE * scale:
         return None
-    return shapley_values(solution, unknowns)
+    functionals = -2.0 / unknowns.sum(axis=1)[:, None] * unknowns
+    half = solve_triangular(factor, functionals, lower=True)
+    noise = residuals @ residuals / (len(rows) - len(unknowns)) + (_ROUNDING * scale) ** 2
+    return shapley_values(solution, unknowns), noise * (half**2).sum(axis=0)
 
 
 SPARSE_TOLERANCE = 5e-6
 """Relative residual that counts as none: sums of trees in single precision round at 1e-6."""
+
+_ROUNDING = 1e-13
+"""Relative rounding of the arithmetic itself, where the residual has none."""
 
 
 @dataclass(frozen=True)
