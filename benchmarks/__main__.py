@@ -189,7 +189,9 @@ def _available(sources: list[Source], instances: int) -> tuple[list[Planned], di
 def summary(experiment: Experiment, directory: Path) -> str:
     """Return a directory's results as Markdown: what the experiment says, and what has no value."""
     rows = pd.read_csv(directory / "results.csv")
-    without = rows[rows["value"].isna()].groupby(["method", "game", "note"]).size()
+    without = rows[rows["value"].isna()].copy()
+    without["note"] = without["note"].str.replace(r"budget=\d+", "budget=…", regex=True)
+    without = without.groupby(["method", "game", "note"]).size()
     text = experiment.summarise(rows[rows["value"].notna()], directory)
     if len(without):
         lines = [[*map(str, key), str(count)] for key, count in without.items()]

@@ -123,8 +123,9 @@ def _draw_stages(staged: pd.DataFrame, file: Path) -> None:
 
 
 def _seconds_table(rows: pd.DataFrame) -> str:
-    """Return the median seconds at the largest budget of a game."""
-    largest = rows[rows["budget"] == rows.groupby("game")["budget"].transform("max")]
+    """Return the median seconds at the largest free budget of a game."""
+    free = rows[[not METHODS[method].own_budget for method in rows["method"]]]
+    largest = free[free["budget"] == free.groupby("game")["budget"].transform("max")]
     seconds = largest.pivot_table(
         index="method", columns="game", values="seconds", aggfunc="median"
     )
