@@ -190,7 +190,7 @@ def summary(experiment: Experiment, directory: Path) -> str:
     """Return a directory's results as Markdown: what the experiment says, and what has no value."""
     rows = pd.read_csv(directory / "results.csv")
     without = rows[rows["value"].isna()].copy()
-    without["note"] = without["note"].str.replace(r"budget=\d+", "budget=…", regex=True)
+    without["note"] = without["note"].astype(str).str.replace(r"budget=\d+", "budget=…", regex=True)
     without = without.groupby(["method", "game", "note"]).size()
     text = experiment.summarise(rows[rows["value"].notna()], directory)
     if len(without):
