@@ -15,7 +15,7 @@ import joblib
 import numpy as np
 import pytest
 import shapiq
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shapiq_oddshap.evaluation import (
@@ -244,6 +244,7 @@ def test_duplicates_are_evaluated_once():
     assert game.report() == EvaluationReport(evaluated=64, reused=0)
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 20).flatmap(
         lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=1, max_size=9)

@@ -15,7 +15,7 @@ from statistics import median
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shapiq_oddshap.store import Store, StoreError
@@ -50,6 +50,7 @@ def run_script(script, *arguments):
 # ------------------------------------------------------------------ what goes in comes out
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.binary(min_size=2, max_size=2), st.floats(allow_nan=False)))
 def test_values_come_back_bit_for_bit(tmp_path_factory, values):
     store = Store(tmp_path_factory.mktemp("s") / "s.sqlite", n=16)
