@@ -207,7 +207,7 @@ def _sample(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return coalitions, the empty and the grand one first, and their weights for the proxy."""
     if not variant.design:
-        sampler = PairedCoalitionSampler(n, random_state=int(rng.integers(2**31)))
+        sampler = PairedCoalitionSampler(n, random_state=int(rng.integers(2**63)))
         sampler.sample(budget)
         return sampler.coalitions_matrix, row_weights(sampler)
     found = np.unique(ffd.design(n, rng).reshape(-1, n), axis=0)
@@ -231,7 +231,7 @@ def summarise(rows: pd.DataFrame, _directory: Path) -> str:
     intro = (
         f"Instances 0 to {rows['instance'].max()} of each game, which served to choose the recipe. "
         "Geometric mean squared errors, in brackets the share of the true values within the 90 % "
-        "intervals; the last columns are the geometric mean over the games of the ratio to the first "
+        "intervals (and a billionth of the largest value, for those recovered to rounding); the last columns are the geometric mean over the games of the ratio to the first "
         f"line, and the median seconds over the games. Errors below {_FLOOR:.0e} count as that.\n"
     )
     parts = [intro]

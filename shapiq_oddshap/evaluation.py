@@ -28,7 +28,14 @@ from shapiq_oddshap.store import Store, StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-__all__ = ["EvaluatedGame", "EvaluationError", "EvaluationReport", "GameValueError", "evaluate"]
+__all__ = [
+    "EvaluatedGame",
+    "EvaluationError",
+    "EvaluationReport",
+    "GameValueError",
+    "check_callable",
+    "evaluate",
+]
 
 _TOLERANCE = 1e-6  # of the largest stored value: float32 models on another machine are no error
 _WAVE = 4  # batches per worker between two commits where joblib only returns whole lists
@@ -50,6 +57,13 @@ class EvaluationError(RuntimeError):
         """Initialize the error; arguments as in the attributes."""
         super().__init__(message)
         self.coalition = coalition
+
+
+def check_callable(game: object) -> None:
+    """Raise a ``TypeError`` if a game cannot be called."""
+    if not callable(game):
+        msg = f"Received a game of type {type(game).__name__}, but a callable is required."
+        raise TypeError(msg)
 
 
 def evaluate(game: Callable[[np.ndarray], Any], coalitions: np.ndarray) -> np.ndarray:
@@ -301,9 +315,7 @@ class EvaluatedGame(Game):  # type: ignore[misc]
         verify: bool = True,
     ) -> None:
         """Check the options and open the store; the game is not called."""
-        if not callable(game):
-            msg = f"Received a game of type {type(game).__name__}, but a callable is required."
-            raise TypeError(msg)
+        check_callable(game)
         known = getattr(game, "n_players", None)
         players = known if n is None else n
         if players is None or players < 1 or known not in {None, players}:
@@ -314,7 +326,10 @@ class EvaluatedGame(Game):  # type: ignore[misc]
             )
             raise ValueError(msg)
         whole = isinstance(batch_size, Integral) and batch_size > 0
-        if not (whole or batch_size == "auto") or retries < 0 or n_jobs == 0:
+        workers = n_jobs is None or (
+            isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool) and n_jobs != 0
+        )
+        if not (whole or batch_size == "auto") or retries < 0 or not workers:
             msg = (
                 f"Received batch_size={batch_size!r}, retries={retries!r} and n_jobs={n_jobs!r}. "
                 "Give a batch_size of at least 1 or 'auto', at least 0 retries, and None, a number "

@@ -76,11 +76,12 @@ class Sample:
 
         For odd terms χ_T(Sᶜ) = -χ_T(S), so the two rows of a pair are one row with the added
         weight and the weighted mean of f(S) - β_∅ and -(f(Sᶜ) - β_∅) as its target (paper, Theorem
-        3.2). A coalition without its complement keeps its own row.
+        3.2). A coalition without its complement keeps its own row. All who ask share the arrays,
+        which are read-only.
         """
         coalitions, weights = self.coalitions[2:], self.weights[2:]
         if len(coalitions) == 0:
-            return OddRows(coalitions, np.zeros(0), np.zeros(0), np.zeros(0, dtype=int))
+            return OddRows.shared(coalitions, np.zeros(0), np.zeros(0), np.zeros(0, dtype=int))
         # Differences to f(∅) first: they stay exact where the values are large and close together.
         centred = self.values[2:] - self.empty_value - self.total / 2
         flip = coalitions[:, -1]
@@ -93,7 +94,8 @@ class Sample:
         order = np.argsort(first)
         first, targets, added = first[order], targets[order], added[order]
         targets = np.where(flip[first], -targets, targets)
-        return OddRows(coalitions[first], targets, added / added.mean(), np.argsort(order)[pair])
+        members = np.argsort(order)[pair]
+        return OddRows.shared(coalitions[first], targets, added / added.mean(), members)
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,13 @@ class OddRows:
     weights: np.ndarray
     members: np.ndarray
 
+    @classmethod
+    def shared(cls, *arrays: np.ndarray) -> OddRows:
+        """Return rows that nobody can write to: screening strategies may be anyone's."""
+        for array in arrays:
+            array.flags.writeable = False
+        return cls(*arrays)
+
     @cached_property
     def singletons_gram(self) -> np.ndarray:
         """The normal matrix of the singletons, which every odd regression has in its corner.
@@ -124,6 +133,7 @@ class OddRows:
             rows = slice(start, start + BLOCK)
             block = (1.0 - 2.0 * self.coalitions[rows]) * np.sqrt(self.weights[rows])[:, None]
             gram += block.T @ block
+        gram.flags.writeable = False
         return gram
 
 

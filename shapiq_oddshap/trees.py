@@ -124,8 +124,9 @@ class Spectrum:
     def importance(self) -> np.ndarray:
         """Return per player the root of the summed squared coefficients, shape ``(n,)``."""
         energy = np.zeros(self.n + 1)
-        np.add.at(energy, self.players, (self.coefficients**2)[:, None])
-        return np.sqrt(energy[: self.n])
+        top = np.abs(self.coefficients).max(initial=0.0) or 1.0  # squares might overflow
+        np.add.at(energy, self.players, ((self.coefficients / top) ** 2)[:, None])
+        return np.sqrt(energy[: self.n]) * top
 
 
 def fit_proxy(

@@ -294,6 +294,7 @@ def test_explainers_take_it():
         ({"n": N, "batch_size": "all"}, "batch_size='all'"),
         ({"n": N, "retries": -1}, "retries=-1"),
         ({"n": N, "n_jobs": 0}, "n_jobs=0"),
+        ({"n": N, "n_jobs": 0.5}, "n_jobs=0.5"),
         ({"n": N, "key": "iris"}, "key='iris' without a store"),
     ],
 )

@@ -180,6 +180,8 @@ def test_odd_rows_pair_what_has_a_complement_and_keep_what_has_not():
     weights = np.concatenate([[0, 0], rng.random(len(inner)) + 0.1])
     sample = Sample(coalitions, game(coalitions), weights)
     rows = sample.odd_rows
+    for array in (rows.coalitions, rows.targets, rows.weights, rows.members, rows.singletons_gram):
+        assert not array.flags.writeable
     found, expected = {}, {}
     middle = (game.values[0] + game.values[-1]) / 2
     for row, target, weight in zip(rows.coalitions, rows.targets, rows.weights, strict=True):

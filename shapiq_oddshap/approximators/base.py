@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from shapiq_oddshap.diagnostics import Diagnostics, Stopwatch
-from shapiq_oddshap.evaluation import evaluate
+from shapiq_oddshap.evaluation import check_callable, evaluate
 from shapiq_oddshap.shapiq_adapter import ShapleyAdapter
 from shapiq_oddshap.threads import one_blas_thread
 
@@ -212,9 +212,7 @@ class ShapleyApproximator(ShapleyAdapter):
         required = min(self.required_budget(), 2**self.n)
         if budget < required:
             raise ValueError(self._refusal(budget, required))
-        if not callable(game):
-            msg = f"Received a game of type {type(game).__name__}, but a callable is required."
-            raise TypeError(msg)
+        check_callable(game)
         run = Run(game, min(budget, 2**self.n), self.random_state)
         if run.budget == 2**self.n:
             return run, Estimate(_exact(run, self.n), path="exact")

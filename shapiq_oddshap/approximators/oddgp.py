@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
-from shapiq_oddshap.approximators.base import Estimate, Run, ShapleyApproximator, as_integer
+from shapiq_oddshap.approximators.base import (
+    Estimate,
+    Run,
+    ShapleyApproximator,
+    as_integer,
+)
 from shapiq_oddshap.approximators.table import GameTable
-from shapiq_oddshap.evaluation import evaluate
+from shapiq_oddshap.evaluation import check_callable, evaluate
 from shapiq_oddshap.gp import fit_odd_gp
 from shapiq_oddshap.sampling import PairedCoalitionSampler, Sample, row_weights
 from shapiq_oddshap.screening import ProxySPEX
@@ -136,6 +141,7 @@ class OddGP(ShapleyApproximator):
             The Shapley values, whose ``estimation_budget`` is what was spent, and their variances.
 
         Raises:
+            TypeError: If the game cannot be called.
             ValueError: If the error is not positive or the confidence not between 0 and 1.
         """
         if not target_error > 0:
@@ -144,6 +150,7 @@ class OddGP(ShapleyApproximator):
         if not 0 < confidence < 1:
             msg = f"Received confidence={confidence!r}, but a probability such as 0.9 is required."
             raise ValueError(msg)
+        check_callable(game)
         max_budget = as_integer(max_budget, "max_budget", "a number such as max_budget=10000")
         seeded = copy.copy(self)  # one seed for all budgets, so that each sample holds the last
         if self.random_state is None:

@@ -75,7 +75,8 @@ class FourierRegression(ShapleyApproximator):
                 ``"auto"`` the one with the smaller cross-validated error on the same sample.
             proxy_params: LightGBM parameters that replace the paper's, of the screener
                 ``"proxyspex"`` (not within a union) and of the proxy below η·n evaluations.
-                Gradients are quantised unless ``{"use_quantized_grad": False}`` or a subsample forbids it.
+                Gradients are quantised unless ``use_quantized_grad=False`` is among them, or one that
+                is not about the number, the size or the shrinkage of the trees.
             sampler: One of shapiq's coalition samplers instead of the own; it is copied and
                 seeded with ``random_state`` for every run.
             max_order: 1; shapiq's explainers pass it.

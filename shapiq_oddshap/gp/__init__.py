@@ -99,7 +99,7 @@ def fit_odd_gp(
     no_terms = np.zeros((0, n), dtype=bool)
     additive = sparse_fit(coalitions, odd_values / top, total / top, no_terms)
     if additive is not None:
-        values, variances = _efficient(additive[0] * top, total), additive[1] * top**2
+        values, variances = _efficient(additive[0] * top, total), _scaled(additive[1], top)
         return OddGPFit(values, variances, None, top, "additive", len(coalitions))
     scale = top * float(np.sqrt(np.mean((targets / top) ** 2)))
     targets = targets / scale
@@ -119,7 +119,7 @@ def fit_odd_gp(
     if candidate is not None:
         exact = sparse_fit(coalitions, odd_values / top, total / top, candidate)
         if exact is not None:
-            values, variances = _efficient(exact[0] * top, total), exact[1] * top**2
+            values, variances = _efficient(exact[0] * top, total), _scaled(exact[1], top)
             return OddGPFit(values, variances, kernel, scale, "sparse", len(sub))
     # the hyperprior of the rates takes about a fifth of their freedom
     hyperparameters = 0.8 * (n + 4) if kernel is prior else n + 4.0 + len(kernel.terms)
@@ -127,7 +127,7 @@ def fit_odd_gp(
         kernel, data, coalitions, targets[1:], sub=sub, hyperparameters=hyperparameters
     )
     values = _efficient(values * scale, total)
-    return OddGPFit(values, variances * scale**2, kernel, scale, "gp", len(sub))
+    return OddGPFit(values, _scaled(variances, scale), kernel, scale, "gp", len(sub))
 
 
 def _estimate(
@@ -158,6 +158,12 @@ def _estimate(
     return alpha @ functionals + correction, variances, kernel
 
 
+def _scaled(variances: np.ndarray, unit: float) -> np.ndarray:
+    """Return variances in squared units, infinite where those leave the range of a double."""
+    with np.errstate(over="ignore"):
+        return np.square(np.sqrt(variances) * unit)
+
+
 def _efficient(values: np.ndarray, total: float) -> np.ndarray:
     """Spread what is missing to the total evenly."""
     return values + (total - values.sum()) / len(values)
@@ -176,7 +182,11 @@ def _residuals(
     residuals = np.empty(len(coalitions))
     residuals[sub] = kernel.noise * alpha[1:]
     rest = np.setdiff1d(np.arange(len(coalitions)), sub, assume_unique=True)
-    for start in range(0, len(rest), BLOCK):
-        rows = rest[start : start + BLOCK]
+    for start in range(0, len(rest), _RESIDUAL_BLOCK):
+        rows = rest[start : start + _RESIDUAL_BLOCK]
         residuals[rows] = targets[rows] - gram(kernel, signs(coalitions[rows]), x) @ alpha
     return residuals
+
+
+_RESIDUAL_BLOCK = 4 * BLOCK
+"""Pairs at once: for every such block the characters of all pairs of the process are made again."""

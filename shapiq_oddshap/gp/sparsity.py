@@ -7,6 +7,7 @@ from math import comb
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
+from scipy.special import ndtri, stdtrit
 
 from shapiq_oddshap.fourier import shapley_values
 from shapiq_oddshap.gp.kernel import (
@@ -264,7 +265,10 @@ def sparse_fit(
         return None
     functionals = -2.0 / unknowns.sum(axis=1)[:, None] * unknowns
     half = solve_triangular(factor, functionals, lower=True)
-    noise = residuals @ residuals / (len(rows) - len(unknowns)) + (_ROUNDING * scale) ** 2
+    freedom = len(rows) - len(unknowns)
+    # few equations that are left over tell little of the noise: Student's interval, as a normal one
+    student = float(stdtrit(freedom, 0.95) / ndtri(0.95))
+    noise = student**2 * (residuals @ residuals / freedom) + (_ROUNDING * scale) ** 2
     return shapley_values(solution, unknowns), noise * (half**2).sum(axis=0)
 
 
@@ -335,7 +339,8 @@ def sharpen(
     """Look for the sparsest function through the data: l1 first, then ever closer to l0 (eq. 14).
 
     Returns:
-        The terms that are left, at most a third as many as there are pairs, shape ``(t, n)``.
+        The terms that are left, at most a quarter as many as there are pairs and a few of the
+        pursuit, shape ``(t, n)``.
     """
     for step, power in enumerate(options.powers):
         if step == 3:
