@@ -105,11 +105,14 @@ def main_effects(sample: Sample) -> np.ndarray:
         np.array([-sample.total / 2]),
         rows.singletons_gram,
     )
-    effects = np.empty(len(sample.values))
+    effects = np.empty(len(rows.targets))
     for start in range(0, len(effects), BLOCK):
         block = slice(start, start + BLOCK)
-        effects[block] = (1.0 - 2.0 * sample.coalitions[block]) @ fit.coefficients
-    return effects
+        effects[block] = (1.0 - 2.0 * rows.coalitions[block]) @ fit.coefficients
+    # a coalition is the one of its row or the complement, whose effects are the negative
+    same = sample.coalitions[2:, 0] == rows.coalitions[rows.members, 0]
+    ends = fit.coefficients.sum() * np.array([1.0, -1.0])
+    return np.concatenate([ends, np.where(same, 1.0, -1.0) * effects[rows.members]])
 
 
 def leave_one_out_error(
