@@ -23,7 +23,7 @@ from shapiq_oddshap.gp import OddGPFit, fit_odd_gp
 from shapiq_oddshap.gp.evidence import SearchOptions
 from shapiq_oddshap.gp.kernel import signs
 from shapiq_oddshap.gp.sparsity import SparseOptions
-from shapiq_oddshap.sampling import PairedCoalitionSampler, Sample, row_weights
+from shapiq_oddshap.sampling import PairedCoalitionSampler, Sample, row_weights, size_weights
 from shapiq_oddshap.screening import ProxySPEX
 
 if TYPE_CHECKING:
@@ -213,11 +213,8 @@ def _sample(
     found = np.unique(ffd.design(n, rng).reshape(-1, n), axis=0)
     sizes = found.sum(axis=1)
     inner = found[(sizes > 0) & (sizes < n)]
-    ends = np.array([[False] * n, [True] * n])
-    drawn = np.bincount(inner.sum(axis=1), minlength=n + 1)
-    sizes = inner.sum(axis=1)
-    weights = 1.0 / (sizes * (n - sizes) * drawn[sizes])
-    return np.concatenate([ends, inner]), np.concatenate([[0.0, 0.0], weights])
+    coalitions = np.concatenate([[[False] * n, [True] * n], inner])
+    return coalitions, size_weights(coalitions)
 
 
 def summarise(rows: pd.DataFrame, _directory: Path) -> str:

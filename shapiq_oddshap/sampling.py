@@ -29,6 +29,7 @@ __all__ = [
     "PairedCoalitionSampler",
     "Sample",
     "UnpairedCoalitionSampler",
+    "distinct_rows",
     "row_keys",
     "row_weights",
     "size_weights",
@@ -154,6 +155,11 @@ def row_keys(rows: np.ndarray) -> np.ndarray:
         padded[:, 8 - packed.shape[1] :] = packed
         return padded.view(">u8").astype(np.uint64).ravel()
     return np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).ravel()
+
+
+def distinct_rows(rows: np.ndarray) -> np.ndarray:
+    """Return boolean rows of shape ``(m, n)`` each once, in the order of their first appearance."""
+    return rows[np.sort(np.unique(row_keys(rows), return_index=True)[1])]
 
 
 def size_weights(coalitions: np.ndarray) -> np.ndarray:
@@ -388,7 +394,7 @@ def _draw_size(
     while len(rows) < count:
         # at least a quarter of what is there: near a full population most draws are repeats
         rows = np.concatenate([rows, draw(max(count - len(rows), len(rows) // 4))])
-        rows = rows[np.sort(np.unique(row_keys(rows), return_index=True)[1])]
+        rows = distinct_rows(rows)
     return rows[:count]
 
 

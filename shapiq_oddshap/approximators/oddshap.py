@@ -18,7 +18,7 @@ from shapiq_oddshap.sampling import (
     PairedCoalitionSampler,
     Sample,
     UnpairedCoalitionSampler,
-    row_keys,
+    distinct_rows,
     row_weights,
     size_weights,
 )
@@ -191,9 +191,7 @@ class FourierRegression(ShapleyApproximator):
             sampler.sample(run.budget - len(own))
             coalitions, weights = _boundary_first(sampler.coalitions_matrix, row_weights(sampler))
             if len(own):
-                coalitions = np.concatenate([coalitions, own])
-                first = np.unique(row_keys(coalitions), return_index=True)[1]
-                coalitions = coalitions[np.sort(first)]
+                coalitions = distinct_rows(np.concatenate([coalitions, own]))
                 weights = size_weights(coalitions)
         values = run.evaluate(coalitions)
         for array in (coalitions, values, weights):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shapiq_oddshap.sampling import row_keys
+from shapiq_oddshap.sampling import distinct_rows
 
 if TYPE_CHECKING:
     from shapiq_oddshap.sampling import Sample
@@ -126,4 +126,4 @@ def usable_terms(terms: np.ndarray, n: int, *, odd_only: bool, name: str) -> np.
     rows = rows.astype(bool)
     orders = rows.sum(axis=1)
     rows = rows[(orders >= 2) & ((orders % 2 == 1) | (not odd_only))]
-    return rows[np.sort(np.unique(row_keys(rows), return_index=True)[1])]
+    return distinct_rows(rows)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shapiq_oddshap.sampling import row_keys
+from shapiq_oddshap.sampling import distinct_rows
 from shapiq_oddshap.screening.base import Screener
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class RandomTerms(Screener):
             drawn = rng.choice(orders, size=count)
             shuffled = rng.random((count, n)).argsort(axis=1)
             terms = np.concatenate([terms, shuffled < drawn[:, None]])
-            terms = terms[np.sort(np.unique(row_keys(terms), return_index=True)[1])]
+            terms = distinct_rows(terms)
         return terms[:count]
 
 

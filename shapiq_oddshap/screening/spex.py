@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shapiq_oddshap.regression import main_effects
-from shapiq_oddshap.sampling import row_keys
+from shapiq_oddshap.sampling import distinct_rows, row_keys
 from shapiq_oddshap.screening.base import Screener
 from shapiq_oddshap.screening.sparse import HashedDesign, recover
 
@@ -60,7 +60,7 @@ class SPEX(Screener):
             return super().coalitions(n)
         half = self.design.coalitions().reshape(-1, n)
         rows = np.concatenate([half, ~half])
-        rows = rows[np.sort(np.unique(row_keys(rows), return_index=True)[1])]
+        rows = distinct_rows(rows)
         return rows[rows.any(axis=1) & ~rows.all(axis=1)]
 
     def screen(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shapiq_oddshap.sampling import row_keys
+from shapiq_oddshap.sampling import distinct_rows
 from shapiq_oddshap.screening.base import Screener
 from shapiq_oddshap.screening.proxyspex import ProxySPEX
 from shapiq_oddshap.screening.spex import SPEX
@@ -74,4 +74,4 @@ class TermUnion(Screener):
 
 def _distinct(rows: np.ndarray) -> np.ndarray:
     """Return boolean rows without repetitions, in the order of their first appearance."""
-    return rows[np.sort(np.unique(row_keys(rows), return_index=True)[1])]
+    return distinct_rows(rows)
