@@ -2,7 +2,11 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from contextlib import ExitStack
+from pathlib import Path
 from threading import Thread
 
 import joblib
@@ -15,20 +19,33 @@ from shapiq_oddshap.evaluation import EvaluatedGame, EvaluationError
 distributed = pytest.importorskip(
     "distributed", reason="needs a Dask cluster: pip install shapiq-oddshap[distributed]"
 )
+ROOT = Path(__file__).parents[1]
 N = 40
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    """Start two worker processes on loopback."""
+@pytest.fixture
+def workers(tmp_path):
+    """Start two worker processes on loopback, without a nanny that would restart a lost one."""
     with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
-        ) as local,
+        distributed.LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address=None) as local,
         distributed.Client(local) as client,
         joblib.parallel_config(backend="dask", client=client),
+        ExitStack() as stack,
     ):
-        yield client
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", local.scheduler_address]
+        command += ["--no-nanny", "--no-dashboard", "--host=127.0.0.1", "--nthreads=1"]
+        processes = []
+        for _ in range(2):
+            process = subprocess.Popen(
+                [*command, "--local-directory", tmp_path / "dask"],
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stderr=subprocess.DEVNULL,
+            )
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            processes.append(process)
+        client.wait_for_workers(2, timeout=120)
+        yield processes
 
 
 def make_game(folder, pause):
@@ -47,45 +64,45 @@ def shapley_values(game):
     return shapiq.KernelSHAP(n=N, random_state=0).approximate(400, game).values
 
 
-def kill_a_worker(client, folder):
-    """Kill one of the workers once both have been asked for values."""
-    while len([log for log in folder.iterdir() if log.stat().st_size > 20]) < 2:
+def kill_when_both_work(workers, folder):
+    """Kill the first of the workers once both have been asked for values, in a minute at most."""
+    start = time.monotonic()
+    while sum(log.stat().st_size > 20 for log in folder.iterdir()) < 2:
+        if time.monotonic() > start + 60:
+            return
         time.sleep(0.01)
-    victim = next(iter(client.run(os.getpid).values()))
-    os.kill(victim, signal.SIGKILL)
-    (folder / "victim").write_text(str(victim))
+    workers[0].kill()
 
 
 # 64 rows of 40 players are more than Dask keeps with a task; they must not be lost with the worker
 @pytest.mark.parametrize("batch_size", ["auto", 64, 4])
-def test_a_lost_worker_changes_nothing(cluster, tmp_path, batch_size):
+def test_a_lost_worker_changes_nothing(workers, tmp_path, batch_size):
     logs, alone = tmp_path / "logs", tmp_path / "alone"
     logs.mkdir()
     alone.mkdir()
-    cluster.wait_for_workers(2)
     game = EvaluatedGame(
         make_game(logs, 0.01), n=N, batch_size=batch_size, store=tmp_path / "s.sqlite"
     )
-    killer = Thread(target=kill_a_worker, args=(cluster, logs))
+    killer = Thread(target=kill_when_both_work, args=(workers, logs))
     killer.start()
     values = shapley_values(game)
     killer.join()
+    assert [worker.poll() for worker in workers] == [-signal.SIGKILL, None]
+    assert {log.name for log in logs.iterdir()} == {str(worker.pid) for worker in workers}
 
     with joblib.parallel_config(backend="sequential"):
         serial = EvaluatedGame(make_game(alone, 0), n=N, batch_size=batch_size)
         assert values.tobytes() == shapley_values(serial).tobytes()
-    assert (logs / "victim").read_text() in {log.name for log in logs.iterdir()}
     assert len(game.store) == serial.report().evaluated
 
 
-def test_failures_come_back_from_the_cluster(cluster, tmp_path):
+def test_failures_come_back_from_the_cluster(workers, tmp_path):
     def game(coalitions):
         if coalitions[:, 3].any():
             msg = "no such model"
             raise LookupError(msg)
         return coalitions.sum(axis=1)
 
-    cluster.wait_for_workers(2)
     wrapped = EvaluatedGame(game, n=N, store=tmp_path / "s.sqlite")
     with pytest.raises(EvaluationError, match=r"no such model.*coalition \(3,\)") as failure:
         wrapped(np.eye(N, dtype=bool)[[0, 1, 2, 3]])

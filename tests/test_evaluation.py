@@ -461,7 +461,8 @@ def test_ctrl_c_stops_promptly_and_keeps_the_store(n_jobs, tmp_path):
         # a shell that runs the tests in the background has them ignore SIGINT, and all they start
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
-    while not log.exists() or log.stat().st_size < 22 + n_jobs:  # the 22 fast ones are done
+    # the 22 fast ones are done
+    while process.poll() is None and (not log.exists() or log.stat().st_size < 22 + n_jobs):
         time.sleep(0.01)
     time.sleep(0.3)
     start = time.monotonic()
