@@ -72,6 +72,7 @@ def kill_when_both_work(workers, folder):
             return
         time.sleep(0.01)
     workers[0].kill()
+    workers[0].wait()
 
 
 # 64 rows of 40 players are more than Dask keeps with a task; they must not be lost with the worker

@@ -12,6 +12,7 @@ import joblib
 import numpy as np
 import pytest
 import shapiq
+from threadpoolctl import threadpool_limits
 
 from tests.helpers import phi_of, smooth_game
 
@@ -63,6 +64,17 @@ def test_processes_give_the_same_bits(approximator):
     expected = explain(instance).tobytes()
     for phi in joblib.Parallel(n_jobs=2)(joblib.delayed(explain)(instance) for _ in range(2)):
         assert phi.tobytes() == expected
+
+
+def test_threads_of_blas_leave_the_bits_alone(approximator):
+    n = 16
+    instance = approximator(n, random_state=5)
+    budget = max(1200, instance.required_budget())
+    answers = set()
+    for limit in (1, 2):
+        with threadpool_limits(limit, user_api="blas"):
+            answers.add(phi_of(instance.approximate(budget, smooth_game(n))).tobytes())
+    assert len(answers) == 1
 
 
 def test_explain_x_in_parallel_equals_serial(approximator):
