@@ -93,6 +93,7 @@ def _outer_sizes(n: int, pairs: int) -> np.ndarray:
     return np.concatenate([[0], drawn.astype(int)])
 
 
+_NO_ROUNDS = {"part_rounds": 0, "rounds": 0}
 BASE = Variant("")
 VARIANTS: dict[str, Variant] = {
     "as it is": BASE,
@@ -101,14 +102,14 @@ VARIANTS: dict[str, Variant] = {
         "kernel", exchanged={_SCALES: (_NONE, (1e-8, 1e4), (1e-8, 1e3))}
     ),
     "no terms of the proxy": Variant("kernel", terms=False),
-    "no single variances": Variant("kernel", sparse={"rounds": 0}),
-    "no terms of either": Variant("kernel", sparse={"rounds": 0}, terms=False),
-    "single variances, 1 round": Variant("single variances", sparse={"rounds": 1}),
-    "single variances, 2 rounds": Variant("single variances", sparse={"rounds": 2}),
-    "single variances, 4 rounds": Variant("single variances", sparse={"rounds": 4}),
+    "no single variances": Variant("kernel", sparse=_NO_ROUNDS),
+    "no terms of either": Variant("kernel", sparse=_NO_ROUNDS, terms=False),
+    "single variances, 2 + 1 rounds": Variant("single variances", sparse={"rounds": 1}),
+    "single variances, 2 + 3 rounds": Variant("single variances", sparse={"rounds": 3}),
+    "single variances, 1 + 2 rounds": Variant("single variances", sparse={"part_rounds": 1}),
     "single variances, on noise too": Variant("single variances", sparse={"most_noise": np.inf}),
     "terms, 0.25 per pair": Variant("single variances", sparse={"terms_per_pair": 0.25}),
-    "no exactly sparse search": Variant("single variances", sparse={"sharpen_pairs": 0}),
+    "no exactly sparse search": Variant("single variances", sparse={"powers": ()}),
     "sparse search without pursuit": Variant(
         "single variances", exchanged={"shapiq_oddshap.gp.sparsity._PURSUITS": 0}
     ),

@@ -29,6 +29,7 @@ from shapiq_oddshap.gp.sparsity import (
     Observations,
     SparseOptions,
     reweight,
+    sharpen,
     sparse_fit,
 )
 
@@ -104,10 +105,11 @@ def fit_odd_gp(
     scale = top * float(np.sqrt(np.mean((targets / top) ** 2)))
     targets = targets / scale
     order = rng.permutation(len(coalitions))
-    part, sub = order[: search.count(len(order))], np.sort(order[:max_pairs])
+    sub = np.sort(order[:max_pairs])
+    searched = order[: search.count(len(order))]
     prior = search_hyperparameters(
-        signs(coalitions[part]),
-        targets[1:][part],
+        signs(coalitions[searched]),
+        targets[1:][searched],
         importance=importance,
         terms=terms,
         term_scores=term_scores,
@@ -115,12 +117,17 @@ def fit_odd_gp(
     )
     rows = np.concatenate([[0], sub + 1])
     data = Observations(np.vstack([np.ones((1, n)), signs(coalitions[sub])]), targets[rows])
-    kernel, candidate = reweight(prior, data, sparse)
-    if candidate is not None:
-        exact = sparse_fit(coalitions, odd_values / top, total / top, candidate)
-        if exact is not None:
-            values, variances = _efficient(exact[0] * top, total), _scaled(exact[1], top)
-            return OddGPFit(values, variances, kernel, scale, "sparse", len(sub))
+    kernel = prior
+    if sparse.apply(prior, data):
+        part = sparse.part(data)
+        kernel = reweight(prior, part, sparse, sparse.part_rounds, sparse.product_share)
+        candidate = sharpen(kernel, part, sparse, whole=part is data)
+        if candidate is not None:
+            exact = sparse_fit(coalitions, odd_values / top, total / top, candidate)
+            if exact is not None:
+                values, variances = _efficient(exact[0] * top, total), _scaled(exact[1], top)
+                return OddGPFit(values, variances, kernel, scale, "sparse", len(sub))
+        kernel = reweight(kernel, data, sparse, sparse.rounds)
     # the hyperprior of the rates takes about a fifth of their freedom
     hyperparameters = 0.8 * (n + 4) if kernel is prior else n + 4.0 + len(kernel.terms)
     values, variances, kernel = _estimate(

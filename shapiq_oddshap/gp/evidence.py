@@ -50,7 +50,11 @@ class SearchOptions:
 
 
 def negative_log_evidence(
-    theta: np.ndarray, x: np.ndarray, targets: np.ndarray, explicit: np.ndarray
+    theta: np.ndarray,
+    x: np.ndarray,
+    targets: np.ndarray,
+    linear: np.ndarray,
+    explicit: np.ndarray,
 ) -> tuple[float, np.ndarray]:
     """Return minus the log marginal likelihood and its gradient (eq. 5 and 6).
 
@@ -58,6 +62,7 @@ def negative_log_evidence(
         theta: Logarithms of ``a_1 .. a_n``, main, product, term scale and noise; ``(n + 4,)``.
         x: Sign rows, shape ``(m, n)``.
         targets: Odd values, scaled, shape ``(m,)``.
+        linear: The products of the sign rows, ``x @ x.T``, shape ``(m, m)``.
         explicit: Kernel matrix of the explicit terms at their relative variances, ``(m, m)``.
 
     Returns:
@@ -67,17 +72,18 @@ def negative_log_evidence(
     rates = np.exp(theta[:n])
     main, product, term_scale, noise = np.exp(theta[n:])
     scale = log(product / 2) - log_sinh(float(rates.sum()))
-    # in place where it can be: at these sizes the memory takes as long as the arithmetic
-    exponent, linear = (x * rates) @ x.T, x @ x.T
+    # in place where it can be: at these sizes new memory takes as long as the arithmetic
+    exponent = (x * rates) @ x.T
     exponent += scale
     cosh = np.exp(exponent)
     np.subtract(2.0 * scale, exponent, out=exponent)
     minus = np.exp(exponent, out=exponent)
     sinh = cosh - minus
     cosh += minus
+    spare = minus
     matrix = term_scale * explicit
     matrix += sinh
-    matrix += (main / n) * linear
+    matrix += np.multiply(linear, main / n, out=spare)
     matrix.flat[:: m + 1] += noise
     try:
         # the transpose has LAPACK's order, and the matrix is symmetric
@@ -90,7 +96,7 @@ def negative_log_evidence(
     inverse, _ = lapack.dpotri(factor, lower=False, overwrite_c=True)
     outer = inverse.T
     outer.flat[:: m + 1] *= 0.5
-    outer -= 0.5 * np.outer(alpha, alpha)
+    outer -= np.outer(0.5 * alpha, alpha, out=spare)
     by_product = float(np.vdot(outer, sinh))
     cosh *= outer
     by_rate = np.einsum("ji,ji->i", x, cosh @ x) - by_product / np.tanh(rates.sum())
@@ -134,7 +140,7 @@ def search_hyperparameters(
     relative = term_scores**2
     relative = relative / relative.sum() if relative.sum() > 0 else np.zeros(len(terms))
     features = characters(x, terms) * np.sqrt(relative)
-    explicit = features @ features.T
+    explicit, linear = features @ features.T, x @ x.T
     top = importance.max(initial=0.0)
     share = importance / top if top > 0 else np.full(n, 0.3)
     start = np.log(
@@ -150,8 +156,10 @@ def search_hyperparameters(
     bounds.append((log(options.noise_floor), log(10.0)))
 
     def objective(theta: np.ndarray, count: int) -> tuple[float, np.ndarray]:
-        some = explicit[:count, :count]
-        value, gradient = negative_log_evidence(theta, x[:count], targets[:count], some)
+        some = slice(count)
+        value, gradient = negative_log_evidence(
+            theta, x[some], targets[some], linear[some, some], explicit[some, some]
+        )
         spread = theta[:n] - theta[:n].mean()
         gradient[:n] += options.shrinkage * spread
         excess = theta[-1] - log(options.usual_noise)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import comb
+from math import ceil, comb
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
@@ -44,26 +44,42 @@ class SparseOptions:
     """How single interactions get variances of their own (eq. 13 and 14).
 
     Attributes:
-        rounds: Rounds of expectation maximisation over the variances of single terms.
+        part_rounds: Rounds of expectation maximisation over the variances of single terms that
+            see only a part of many pairs.
+        rounds: Rounds that see all pairs after those.
         product_share: What the product part keeps of its variance in the first round.
         terms_per_pair: Explicit terms kept, per pair.
         most_noise: Above this noise, relative to the targets, no rounds are made: there the
             coefficients are not sparse, and variances of their own only follow the noise.
         pairs_per_player: With fewer pairs no rounds are made: they would follow the sample.
         powers: Penalties of the search for an exactly sparse function, see :func:`sharpen`.
-        sharpen_pairs: That search is made up to so many pairs: past them it takes too long.
+        part_pairs: That search takes so many pairs at most, and so do the rounds before it, or
+            ``pairs_per_player`` if that is more.
+        few_terms: Where that is a part of the pairs, the search is made if at most so many terms
+            carry nearly all variance, per pair of the part: in vain, it would take its time.
         max_triples: Triples are scanned among the players of the largest rates, as many as make
             no more triples than this.
     """
 
-    rounds: int = 3
+    part_rounds: int = 2
+    rounds: int = 2
     product_share: float = 0.7
     terms_per_pair: float = 0.5
     most_noise: float = 1e-4
     pairs_per_player: float = 8.0
     powers: tuple[float, ...] = (1.0, 1.0, 1.0, 0.7, 0.5, 0.3, 0.0)
-    sharpen_pairs: int = 1500
+    part_pairs: int = 1000
+    few_terms: float = 0.1
     max_triples: int = 180_000
+
+    def apply(self, kernel: OddKernel, data: Observations) -> bool:
+        """Return whether single variances are worth a round."""
+        enough = data.pairs >= self.pairs_per_player * data.x.shape[1]
+        return self.part_rounds + self.rounds > 0 and kernel.noise <= self.most_noise and enough
+
+    def part(self, data: Observations) -> Observations:
+        """Return the pairs of the first rounds and of the search."""
+        return data.part(max(self.part_pairs, ceil(self.pairs_per_player * data.x.shape[1])))
 
 
 def scanned_players(importance: np.ndarray, max_triples: int) -> np.ndarray:
@@ -232,7 +248,8 @@ def sparse_fit(
 
     Whether they are is asked of the equations that are left over: with as few more equations than
     unknowns as one, a function of another kind leaves a residual. What rounding leaves there, in
-    models of single precision, gives the variances of least squares.
+    models of single precision, gives the variances of least squares, to which those of the
+    efficient values add what the total lacks.
 
     Args:
         coalitions: One member of each pair, shape ``(m, n)``.
@@ -269,7 +286,11 @@ def sparse_fit(
     # few equations that are left over tell little of the noise: Student's interval, as a normal one
     student = float(stdtrit(freedom, 0.95) / ndtri(0.95))
     noise = student**2 * (residuals @ residuals / freedom) + (_ROUNDING * scale) ** 2
-    return shapley_values(solution, unknowns), noise * (half**2).sum(axis=0)
+    # all functionals together are -2 times the row of the total, so that this is its leverage; its
+    # residual, which the values are to share evenly, is uncorrelated with what was fitted
+    leverage = 0.25 * float(np.sum(half.sum(axis=1) ** 2))
+    shared = 4.0 * max(1.0 - leverage, 0.0) / n**2
+    return shapley_values(solution, unknowns), noise * ((half**2).sum(axis=0) + shared)
 
 
 SPARSE_TOLERANCE = 5e-6
@@ -291,9 +312,11 @@ class Observations:
         """Number of pairs, the noise-free row left out."""
         return len(self.targets) - 1
 
-    def every(self, step: int) -> Observations:
-        """Return the noise-free row and every ``step``-th pair."""
-        rows = np.concatenate([[0], np.arange(1, len(self.targets), step)])
+    def part(self, count: int) -> Observations:
+        """Return the noise-free row and at most so many pairs, evenly spread over the rows."""
+        if self.pairs <= count:
+            return self
+        rows = np.concatenate([[0], 1 + np.arange(count) * self.pairs // count])
         return Observations(self.x[rows], self.targets[rows])
 
 
@@ -308,40 +331,61 @@ def _posterior(kernel: OddKernel, data: Observations, triples: np.ndarray) -> Te
 
 
 def reweight(
-    kernel: OddKernel, data: Observations, options: SparseOptions
-) -> tuple[OddKernel, np.ndarray | None]:
-    """Give single interactions variances of their own, and look for an exactly sparse function.
+    kernel: OddKernel,
+    data: Observations,
+    options: SparseOptions,
+    rounds: int,
+    share: float = 1.0,
+) -> OddKernel:
+    """Give single interactions variances of their own, by expectation maximisation (eq. 13).
 
-    Returns:
-        The kernel, and the terms of a candidate for :func:`sparse_fit` or ``None``.
+    Args:
+        kernel: The prior.
+        data: Sign rows and targets.
+        options: The options.
+        rounds: How many rounds to make.
+        share: What the product part keeps of its variance in the first of them.
     """
-    if options.rounds == 0 or kernel.noise > options.most_noise:
-        return kernel, None
-    if data.pairs < options.pairs_per_player * data.x.shape[1]:
-        return kernel, None
-    triples = all_triples(scanned_players(kernel.rates, options.max_triples))
+    triples = _scanned(kernel, options)
     count = int(options.terms_per_pair * data.pairs)
-    for done in range(options.rounds):
-        # the last round sees all pairs, those before it half of many
-        last = done + 1 == options.rounds
-        some = data if last or data.pairs <= FLOAT32_PAIRS else data.every(2)
-        posterior = _posterior(kernel, some, triples)
-        share = options.product_share if done == 0 else 1.0
+    for _ in range(rounds):
+        posterior = _posterior(kernel, data, triples)
         kernel = expectation_maximisation(kernel, posterior, count, share)
-    if data.pairs > options.sharpen_pairs:
-        return kernel, None
-    return kernel, sharpen(kernel, data, triples, options)
+        share = 1.0
+    return kernel
+
+
+def _terms_that_matter(kernel: OddKernel) -> int:
+    """Return how many explicit terms carry 0.99 of the variance of all."""
+    energy = np.cumsum(np.sort(kernel.term_variances)[::-1])
+    return int(np.searchsorted(energy, 0.99 * energy[-1])) + 1 if len(energy) else 0
+
+
+def _scanned(kernel: OddKernel, options: SparseOptions) -> np.ndarray:
+    """Return the triples whose coefficients are looked at."""
+    return all_triples(scanned_players(kernel.rates, options.max_triples))
 
 
 def sharpen(
-    kernel: OddKernel, data: Observations, triples: np.ndarray, options: SparseOptions
-) -> np.ndarray:
+    kernel: OddKernel, data: Observations, options: SparseOptions, *, whole: bool
+) -> np.ndarray | None:
     """Look for the sparsest function through the data: l1 first, then ever closer to l0 (eq. 14).
+
+    Args:
+        kernel: The kernel after rounds of :func:`reweight`.
+        data: Sign rows and targets.
+        options: The options.
+        whole: Whether these are all, not a part.
 
     Returns:
         The terms that are left, at most a quarter as many as there are pairs and a few of the
-        pursuit, shape ``(t, n)``.
+        pursuit, shape ``(t, n)``, or ``None`` if it is not worth the time.
     """
+    if not options.powers or data.pairs > options.part_pairs:
+        return None
+    if not whole and _terms_that_matter(kernel) > options.few_terms * data.pairs:
+        return None
+    triples = _scanned(kernel, options)
     for step, power in enumerate(options.powers):
         if step == 3:
             kernel = _with_unions(kernel)
