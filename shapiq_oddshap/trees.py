@@ -404,7 +404,8 @@ def fit_model(
 ) -> Leaves:
     """Fit a tree ensemble of scikit-learn's protocol and return its leaves.
 
-    The model itself is left unfitted. Where it leaves them open it gets the seed and one thread.
+    The model itself is left unfitted. Where it leaves them open it gets the seed and one thread, and
+    LightGBM's, which would print on stdout, silence.
 
     Args:
         coalitions: Boolean rows, shape ``(m, n)``.
@@ -433,6 +434,8 @@ def fit_model(
     estimator.set_params(
         **{name: value for name, value in settled.items() if options.get(name, 0) is None}
     )
+    if isinstance(estimator, lightgbm.LGBMModel) and not {"verbose", "verbosity"} & options.keys():
+        estimator.set_params(verbosity=-1)
     if grid is not None:
         folds = KFold(min(5, len(values)), shuffle=True, random_state=seed)
         candidates = {name: list(choices) for name, choices in grid.items()}
