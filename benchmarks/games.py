@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "FLOOR",
     "GAMES",
     "PAPER_BUDGETS",
     "CountedGame",
@@ -102,6 +103,21 @@ class Instance:
     def mean_squared_error(self, estimate: np.ndarray) -> float:
         """Return the paper's error: the mean of the squared errors over the players."""
         return float(np.mean((estimate - self.shapley) ** 2))
+
+    def coverage(self, estimate: np.ndarray, variances: np.ndarray) -> float:
+        """Return the share of the exact values that lie within the 90 % intervals."""
+        width = _QUANTILE * np.sqrt(variances) + _ROUNDING * np.abs(estimate).max()
+        return float(np.mean(np.abs(estimate - self.shapley) <= width))
+
+
+FLOOR = 1e-13
+"""Smaller errors are the rounding of models in single precision."""
+
+_QUANTILE = 1.6449
+"""Of the normal distribution at 95 %, so that 90 % lie within."""
+
+_ROUNDING = 1e-9
+"""Of the largest value: an exact estimate and an exact value differ by as much."""
 
 
 class CountedGame(Game):  # type: ignore[misc]

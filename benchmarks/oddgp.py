@@ -9,7 +9,7 @@ import pandas as pd
 
 from benchmarks.experiment import Experiment, Planned, games_of
 from benchmarks.figures import GAME_TITLES
-from benchmarks.games import PAPER_BUDGETS
+from benchmarks.games import FLOOR, PAPER_BUDGETS
 from benchmarks.methods import METHODS
 from benchmarks.report import table
 from benchmarks.runner import Task
@@ -33,18 +33,17 @@ _LOW = (4, 10)
 
 _DESIGN = "ffd-rd"
 _DESIGN_GAMES = ("cancer", "cg60", "il60", "estate")
-_FLOOR = 1e-13
 
 _SEEN_TREES, _SEEN_TABLES = 8, 10
 """Instances that served to choose the recipe: the first ones of tree games and of tables."""
 
 _PROTOCOL = f"""Ratios of squared errors, geometric means over the instances from {_SEEN_TREES} on (of tables
 from {_SEEN_TABLES} on): the earlier ones served to choose the recipe, these are untouched. Errors below
-{_FLOOR:.0e}, the rounding of models in single precision, count as {_FLOOR:.0e}.
+{FLOOR:.0e}, the rounding of models in single precision, count as {FLOOR:.0e}.
 """
 
 _COVERAGE = f"""Share of the true values within, by game, over instances, players and budgets. A game that is
-recovered to rounding (an error below {_FLOOR:.0e}) has intervals of rounding's width, which tell
+recovered to rounding (an error below {FLOOR:.0e}) has intervals of rounding's width, which tell
 nothing of the process: the second column leaves these runs out.
 """
 
@@ -65,7 +64,7 @@ def plan(game: Planned, methods: Sequence[str], budgets: Sequence[int] | None) -
 
 def summarise(rows: pd.DataFrame, _directory: Path) -> str:
     """Return the targets with what was reached, the errors, the times and the coverage."""
-    means = rows.assign(log=np.log(np.maximum(rows["value"], _FLOOR)))
+    means = rows.assign(log=np.log(np.maximum(rows["value"], FLOOR)))
     errors = np.exp(means.groupby(["game", "budget", "method"])["log"].mean()).unstack()  # noqa: PD010
     paper = _at(errors, PAPER_BUDGETS)
     parts = [
@@ -162,7 +161,7 @@ def _coverage_table(rows: pd.DataFrame) -> str:
     seconds = paper.pivot_table(index="game", columns="method", values="seconds", aggfunc="median")
     own = rows[rows["method"] == "oddgp"]
     covered = own.groupby("game")["covered"].mean()
-    estimated = own[own["value"] > _FLOOR].groupby("game")["covered"].mean()
+    estimated = own[own["value"] > FLOOR].groupby("game")["covered"].mean()
     at_paper = paper[paper["method"] == "oddgp"].groupby("game")["covered"].mean()
     lines = []
     for game in games_of(rows):

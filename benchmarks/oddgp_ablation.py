@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.experiment import Experiment, Planned, games_of
 from benchmarks.figures import GAME_TITLES
-from benchmarks.games import PAPER_BUDGETS, CountedGame, load_instance
+from benchmarks.games import FLOOR, PAPER_BUDGETS, CountedGame, load_instance
 from benchmarks.report import table
 from benchmarks.runner import Row, Task, row_of
 from shapiq_oddshap.approximators import ffd
@@ -39,8 +39,6 @@ __all__ = ["EXPERIMENT", "VARIANTS", "Variant"]
 _LOW = 10
 """The low budget, in evaluations per player."""
 
-_FLOOR = 1e-13
-_QUANTILE = 1.6449
 _NONE = (1e-8, 1.01e-8)
 _SCALES = "shapiq_oddshap.gp.evidence._SCALE_BOUNDS"
 _CORRECTION = "shapiq_oddshap.gp.msr_correction"
@@ -164,14 +162,12 @@ def ablate(task: Task) -> list[Row]:
         fit = estimate(variant, game, task.budget, task.instance)
         elapsed = time.perf_counter() - start
     values = fit.values  # noqa: PD011 - not a data frame's
-    off = np.abs(values - instance.shapley)
-    width = _QUANTILE * np.sqrt(fit.variances) + 1e-9 * np.abs(values).max()
     return [
         row_of(
             task,
             value=instance.mean_squared_error(values),
             evaluations=game.evaluations,
-            covered=float(np.mean(off <= width)),
+            covered=instance.coverage(values, fit.variances),
             n=instance.n,
             seconds=round(elapsed - game.seconds, 6),
         )
@@ -220,7 +216,7 @@ def _sample(
 
 def summarise(rows: pd.DataFrame, _directory: Path) -> str:
     """Return errors and coverage by variant, at the low and the paper's budgets."""
-    rows = rows.assign(log=np.log(np.maximum(rows["value"], _FLOOR)))
+    rows = rows.assign(log=np.log(np.maximum(rows["value"], FLOOR)))
     kinds = {
         f"At {_LOW} evaluations per player": rows["budget"] == _LOW * rows["n"],
         "At the paper's budgets": rows["budget"] == rows["game"].map(PAPER_BUDGETS),
@@ -230,7 +226,7 @@ def summarise(rows: pd.DataFrame, _directory: Path) -> str:
         f"Instances 0 to {rows['instance'].max()} of each game, which served to choose the recipe. "
         "Geometric mean squared errors, in brackets the share of the true values within the 90 % "
         "intervals (and a billionth of the largest value, for those recovered to rounding); the last columns are the geometric mean over the games of the ratio to the first "
-        f"line, and the median seconds over the games. Errors below {_FLOOR:.0e} count as that.\n"
+        f"line, and the median seconds over the games. Errors below {FLOOR:.0e} count as that.\n"
     )
     parts = [intro]
     for title, chosen in kinds.items():

@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
 import joblib
-import numpy as np
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "TIMINGS", "Row", "Task", "Work", "approximate", "row_of", "run_tasks"]
 
 TIMINGS = ("seconds", "stages")
-_QUANTILE = 1.6449  # of the normal distribution at 95 %, so that 90 % lie within
-_ROUNDING = 1e-9  # of the largest value: an exact estimate and an exact value differ by as much
 _KEY = ("game", "instance", "method", "budget", "options")
 
 
@@ -135,9 +132,7 @@ def _measure(task: Task, instance: Instance) -> Row:
         )
         if isinstance(approximator, OddGP):
             values, variances = approximator.approximate_with_variance(task.budget, game)
-            width = _QUANTILE * np.sqrt(variances) + _ROUNDING * np.abs(values.values).max()
-            off = np.abs(values.get_n_order_values(1) - instance.shapley)
-            covered = float(np.mean(off <= width))
+            covered = instance.coverage(values.get_n_order_values(1), variances)
         elif isinstance(approximator, ShapleyApproximator):
             values, diagnostics = approximator.approximate_with_diagnostics(task.budget, game)
             stages = {stage: round(seconds, 6) for stage, seconds in diagnostics.seconds.items()}
