@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from benchmarks import oddgp, oddgp_ablation, overhead, readme, table1
+from benchmarks import oddgp, oddgp_ablation, overhead, precompute, readme, table1
 from benchmarks.ablations import ABLATIONS
 from benchmarks.curves import CURVES, RUNTIME
 from benchmarks.experiment import Experiment, Planned
@@ -75,6 +75,11 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("overhead", help=overhead.QUESTION, description=overhead.QUESTION)
     overhead.add_options(command)
     command.set_defaults(run=overhead.run)
+    command = commands.add_parser(
+        "precompute", help=precompute.PURPOSE, description=precompute.PURPOSE
+    )
+    precompute.add_options(command)
+    command.set_defaults(run=precompute.run)
     purpose = "How much time do workers and a store save a slow game?"
     command = commands.add_parser("evaluation", help=purpose, description=purpose)
     command.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")

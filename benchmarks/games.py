@@ -35,6 +35,7 @@ __all__ = [
     "count_instances",
     "load_instance",
     "resolve_games",
+    "table_lookup",
     "table_source",
 ]
 
@@ -211,15 +212,20 @@ def load_instance(source: Source, index: int) -> Instance:
 
 
 def _table(file: Path, index: int) -> Instance:
-    """Read one row of a table of precomputed values; column b holds the coalition of bits b."""
+    """Read one row of a table of precomputed values."""
     with np.load(file) as data:
         n, values, shapley = (
             int(data["n_players"]),
             data["values"][index],
             data["shapley_values"][index],
         )
+    return Instance(n, table_lookup(values, n), shapley)
+
+
+def table_lookup(values: np.ndarray, n: int) -> Values:
+    """Return the value function of a game by a table; column b holds the coalition of bits b."""
     bits = 1 << np.arange(n)
-    return Instance(n, lambda coalitions: values[coalitions @ bits], shapley)
+    return lambda coalitions: values[coalitions @ bits]
 
 
 def _tree_instance(name: str, index: int) -> Instance:

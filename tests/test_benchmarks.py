@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from contextlib import ExitStack
 from itertools import combinations
 from math import factorial
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
@@ -21,6 +23,7 @@ from benchmarks.games import CountedGame, GameUnavailableError, Source, load_ins
 from benchmarks.methods import METHODS
 from shapiq_oddshap import OddGP, fourier, trees
 from shapiq_oddshap.approximators.ffd import required_budget
+from shapiq_oddshap.evaluation import EvaluationError
 
 N = 7
 
@@ -130,6 +133,57 @@ def test_an_interrupted_run_that_is_resumed_equals_an_uninterrupted_one(table, t
     run("table1", table, tmp_path / "parts", *options)
     assert rows_without_timings(file) == whole
     assert len(json.loads((tmp_path / "parts" / "runs.json").read_text())) == 1
+
+
+class Sentiment:
+    """Stands in for a pipeline of transformers: words are tokens, and two of them belong together."""
+
+    mask_token_id = 0
+
+    def __init__(self):
+        self.words, self.asked, self.tokenizer = ["[MASK]"], [], self
+
+    def __call__(self, texts, **options):
+        if "add_special_tokens" in options:  # as the tokenizer
+            self.words += [word for word in texts.split() if word not in self.words]
+            return {"input_ids": [self.words.index(word) for word in texts.split()]}
+        if len(self.asked) > 30:
+            self.asked = []
+            msg = "the machine was needed"
+            raise InterruptedError(msg)
+        self.asked += texts
+        score = [0.1 + 0.2 * ("good" in t) + 0.5 * ("very" in t and "good" in t) for t in texts]
+        return [
+            [{"label": "POSITIVE", "score": s}, {"label": "NEGATIVE", "score": 1 - s}]
+            for s in score
+        ]
+
+    def decode(self, tokens):
+        return " ".join(self.words[token] for token in tokens)
+
+
+def test_precompute_writes_a_table_and_goes_on_after_an_interruption(tmp_path, monkeypatch):
+    pytest.importorskip("shapiq_games", reason="language games come with shapiq >= 1.8")
+    model = Sentiment()
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(pipeline=lambda **_: model))
+    texts, table = tmp_path / "texts.txt", tmp_path / "own.npz"
+    texts.write_text("it is very good\na very very good\nso good that very\n")
+    command = ["precompute", "--texts", str(texts), "--output", str(table)]
+    with pytest.raises(EvaluationError, match="the machine was needed"):
+        command_line.main(command)
+    assert len(list(tmp_path.glob("own-*.sqlite"))) == 3
+    assert command_line.main(command) == 0
+    # two for each game, one to verify each filled store, and the last game
+    assert len(model.asked) == 6 + 2 + 16
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["own.npz", "texts.txt"]
+    first = load_instance(games.table_source(table), 0)
+    np.testing.assert_allclose(first.shapley, [0, 0, 0.5, 0.9], atol=1e-12)
+    with pytest.raises(SystemExit, match="a new file is required"):
+        command_line.main(command)
+    texts.write_text("good\nvery good\n")
+    command[-1] = str(tmp_path / "other.npz")
+    with pytest.raises(SystemExit, match=r"games of \[1, 2\] players"):
+        command_line.main(command)
 
 
 def test_two_processes_give_the_same_rows(table, tmp_path):
