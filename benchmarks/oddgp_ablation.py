@@ -106,7 +106,8 @@ VARIANTS: dict[str, Variant] = {
     "single variances, 2 + 3 rounds": Variant("single variances", sparse={"rounds": 3}),
     "single variances, 1 + 2 rounds": Variant("single variances", sparse={"part_rounds": 1}),
     "single variances, on noise too": Variant("single variances", sparse={"most_noise": np.inf}),
-    "terms, 0.25 per pair": Variant("single variances", sparse={"terms_per_pair": 0.25}),
+    "terms, 0.2 per pair": Variant("single variances", sparse={"terms_per_pair": 0.2}),
+    "terms, 0.5 per pair": Variant("single variances", sparse={"terms_per_pair": 0.5}),
     "no exactly sparse search": Variant("single variances", sparse={"powers": ()}),
     "sparse search without pursuit": Variant(
         "single variances", exchanged={"shapiq_oddshap.gp.sparsity._PURSUITS": 0}
@@ -122,6 +123,7 @@ VARIANTS: dict[str, Variant] = {
         "search", search={"pairs": 500, "most_pairs": 500, "first_pairs": 500}
     ),
     "search, 1300 pairs": Variant("search", search={"pairs": 1300}),
+    "search, 15 steps at last": Variant("search", search={"iterations": 15}),
     "search, 40 steps at last": Variant("search", search={"iterations": 40}),
     "search, 15 steps at first": Variant("search", search={"first_iterations": 15}),
     "no correction": Variant("correction", exchanged={_CORRECTION: _no_correction}),

@@ -337,7 +337,7 @@ def test_additive_games_are_exact(n):
 
 @pytest.mark.parametrize("pairs", [250, 1700])
 def test_sparse_games_are_recovered_exactly(pairs):
-    """Of more than 1500 pairs, a part is searched and all have to agree."""
+    """Of more than 1000 pairs, a part is searched and all have to agree."""
     rng = np.random.default_rng(7)
     n = 14
     terms = np.zeros((12, n), bool)

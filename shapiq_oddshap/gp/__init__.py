@@ -118,10 +118,10 @@ def fit_odd_gp(
     rows = np.concatenate([[0], sub + 1])
     data = Observations(np.vstack([np.ones((1, n)), signs(coalitions[sub])]), targets[rows])
     kernel = prior
-    if sparse.apply(prior, data):
+    if sparse.allow(prior, data):
         part = sparse.part(data)
         kernel = reweight(prior, part, sparse, sparse.part_rounds, sparse.product_share)
-        candidate = sharpen(kernel, part, sparse, whole=part is data)
+        candidate = sharpen(kernel, data, sparse)
         if candidate is not None:
             exact = sparse_fit(coalitions, odd_values / top, total / top, candidate)
             if exact is not None:

@@ -35,7 +35,7 @@ class SearchOptions:
 
     pairs: int = 900
     most_pairs: int = 1300
-    iterations: int = 15
+    iterations: int = 10
     first_pairs: int = 400
     first_iterations: int = 30
     shrinkage: float = 0.5

@@ -44,19 +44,22 @@ class SparseOptions:
     """How single interactions get variances of their own (eq. 13 and 14).
 
     Attributes:
-        part_rounds: Rounds of expectation maximisation over the variances of single terms that
-            see only a part of many pairs.
-        rounds: Rounds that see all pairs after those.
-        product_share: What the product part keeps of its variance in the first round.
+        part_rounds: Rounds of expectation maximisation over the variances of single terms on a part
+            of the pairs.
+        rounds: Rounds on all pairs after those.
+        product_share: What the product part keeps of its variance in the first round on the part.
         terms_per_pair: Explicit terms kept, per pair.
-        most_noise: Above this noise, relative to the targets, no rounds are made: there the
-            coefficients are not sparse, and variances of their own only follow the noise.
-        pairs_per_player: With fewer pairs no rounds are made: they would follow the sample.
-        powers: Penalties of the search for an exactly sparse function, see :func:`sharpen`.
-        part_pairs: That search takes so many pairs at most, and so do the rounds before it, or
-            ``pairs_per_player`` if that is more.
-        few_terms: Where that is a part of the pairs, the search is made if at most so many terms
-            carry nearly all variance, per pair of the part: in vain, it would take its time.
+        most_noise: Above this noise, relative to the targets, there are neither rounds nor a
+            search: there the coefficients are not sparse, and variances of their own only follow
+            the noise.
+        pairs_per_player: With fewer pairs there are neither: they would follow the sample.
+        part_pairs: Pairs of the part, or ``pairs_per_player`` times the players if that is more.
+        powers: Penalties of the search for an exactly sparse function, see :func:`sharpen`; none
+            for no search.
+        few_terms: If at most so many terms carry nearly all variance, per pair of the part, it is
+            the part that is searched.
+        search_pairs: Otherwise all pairs, if they are no more than this: in vain, the search of
+            more would take longer than all the rest.
         max_triples: Triples are scanned among the players of the largest rates, as many as make
             no more triples than this.
     """
@@ -64,22 +67,30 @@ class SparseOptions:
     part_rounds: int = 2
     rounds: int = 2
     product_share: float = 0.7
-    terms_per_pair: float = 0.5
-    most_noise: float = 1e-4
+    terms_per_pair: float = 0.35
+    most_noise: float = 1e-3
     pairs_per_player: float = 8.0
-    powers: tuple[float, ...] = (1.0, 1.0, 1.0, 0.7, 0.5, 0.3, 0.0)
     part_pairs: int = 1000
+    powers: tuple[float, ...] = (1.0, 1.0, 1.0, 0.7, 0.5, 0.3, 0.0)
     few_terms: float = 0.1
+    search_pairs: int = 1500
     max_triples: int = 180_000
 
-    def apply(self, kernel: OddKernel, data: Observations) -> bool:
-        """Return whether single variances are worth a round."""
+    def allow(self, kernel: OddKernel, data: Observations) -> bool:
+        """Return whether the data may tell single interactions from noise."""
         enough = data.pairs >= self.pairs_per_player * data.x.shape[1]
         return self.part_rounds + self.rounds > 0 and kernel.noise <= self.most_noise and enough
 
     def part(self, data: Observations) -> Observations:
-        """Return the pairs of the first rounds and of the search."""
+        """Return the part of the pairs that the first rounds see."""
         return data.part(max(self.part_pairs, ceil(self.pairs_per_player * data.x.shape[1])))
+
+    def searched(self, kernel: OddKernel, data: Observations) -> Observations | None:
+        """Return the pairs on which to search for an exactly sparse function, if on any."""
+        part = self.part(data)
+        if _terms_that_matter(kernel) <= self.few_terms * part.pairs:
+            return part.part(self.search_pairs)
+        return data if data.pairs <= self.search_pairs else None
 
 
 def scanned_players(importance: np.ndarray, max_triples: int) -> np.ndarray:
@@ -366,34 +377,30 @@ def _scanned(kernel: OddKernel, options: SparseOptions) -> np.ndarray:
     return all_triples(scanned_players(kernel.rates, options.max_triples))
 
 
-def sharpen(
-    kernel: OddKernel, data: Observations, options: SparseOptions, *, whole: bool
-) -> np.ndarray | None:
+def sharpen(kernel: OddKernel, data: Observations, options: SparseOptions) -> np.ndarray | None:
     """Look for the sparsest function through the data: l1 first, then ever closer to l0 (eq. 14).
 
     Args:
         kernel: The kernel after rounds of :func:`reweight`.
-        data: Sign rows and targets.
+        data: All sign rows and targets.
         options: The options.
-        whole: Whether these are all, not a part.
 
     Returns:
-        The terms that are left, at most a quarter as many as there are pairs and a few of the
-        pursuit, shape ``(t, n)``, or ``None`` if it is not worth the time.
+        The terms that are left, at most a quarter as many as there are searched pairs and a few of
+        the pursuit, shape ``(t, n)``; ``None`` if there is no search.
     """
-    if not options.powers or data.pairs > options.part_pairs:
-        return None
-    if not whole and _terms_that_matter(kernel) > options.few_terms * data.pairs:
-        return None
     triples = _scanned(kernel, options)
+    part = options.searched(kernel, data)
+    if part is None or not options.powers or len(triples) == 0:
+        return None
     for step, power in enumerate(options.powers):
         if step == 3:
             kernel = _with_unions(kernel)
-        posterior = _posterior(kernel, data, triples)
-        kernel = penalised(kernel, posterior, 3 * data.pairs, power, _SHARPEN_SHARE)
-    keep = np.argsort(-kernel.term_variances, kind="stable")[: data.pairs // 4]
+        posterior = _posterior(kernel, part, triples)
+        kernel = penalised(kernel, posterior, 3 * part.pairs, power, _SHARPEN_SHARE)
+    keep = np.argsort(-kernel.term_variances, kind="stable")[: part.pairs // 4]
     keep = keep[kernel.term_variances[keep] > 1e-7 * kernel.term_variances.max(initial=0.0)]
-    return pursue(kernel.terms[keep], data, triples)
+    return pursue(kernel.terms[keep], part, triples)
 
 
 def pursue(terms: np.ndarray, data: Observations, triples: np.ndarray) -> np.ndarray:
