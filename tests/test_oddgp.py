@@ -54,6 +54,25 @@ def test_error_is_lower_than_oddshaps(kind):
     assert np.mean(ratios) < np.log(0.7)
 
 
+@pytest.mark.parametrize(
+    ("n", "active", "count", "budget"),
+    [(30, 30, 60, 6000), (25, 25, 150, 2400), (140, 30, 10, 2300)],
+    ids=["a part of many pairs", "too many terms for a part", "many players"],
+)
+def test_games_of_few_interactions_are_recovered_to_rounding(n, active, count, budget):
+    rng = np.random.default_rng(2)
+    terms = np.zeros((count, n))
+    for term in terms:
+        term[rng.choice(active, 3, replace=False)] = 1
+    terms = np.concatenate([np.eye(n), terms])
+    beta = np.concatenate([rng.normal(size=n), 0.3 * rng.normal(size=count)])
+    estimate = OddGP(n, random_state=0).approximate(
+        budget, lambda coalitions: (1 - 2 * (coalitions @ terms.T % 2)) @ beta
+    )
+    exact = -2 * (beta / terms.sum(axis=1)) @ terms
+    np.testing.assert_allclose(phi_of(estimate), exact, atol=1e-9)
+
+
 def test_variances_are_zero_where_values_are_exact_and_scale_with_the_game():
     game = random_game(6)
     _, variances = OddGP(6, random_state=0).approximate_with_variance(2**6, game)
