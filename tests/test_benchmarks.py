@@ -163,7 +163,7 @@ class Sentiment:
 
 
 def test_precompute_writes_a_table_and_goes_on_after_an_interruption(tmp_path, monkeypatch):
-    pytest.importorskip("shapiq_games", reason="language games come with shapiq >= 1.8")
+    pytest.importorskip("shapiq_benchmark", reason="language games come with shapiq >= 1.8")
     model = Sentiment()
     monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(pipeline=lambda **_: model))
     texts, table = tmp_path / "texts.txt", tmp_path / "own.npz"
