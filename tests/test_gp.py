@@ -352,7 +352,7 @@ def test_sparse_games_are_recovered_exactly(pairs):
     np.testing.assert_allclose(found.values, expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("pairs", [15, 17, 20, 400])
+@pytest.mark.parametrize("pairs", [15, 17, 20, 60, 400])
 def test_variances_of_recovered_games_are_those_of_least_squares(pairs):
     """A game in single precision is recovered up to its rounding, and the intervals know it.
 

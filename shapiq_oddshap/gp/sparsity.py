@@ -389,9 +389,11 @@ def sharpen(kernel: OddKernel, data: Observations, options: SparseOptions) -> np
         The terms that are left, at most a quarter as many as there are searched pairs and a few of
         the pursuit, shape ``(t, n)``; ``None`` if there is no search.
     """
-    triples = _scanned(kernel, options)
     part = options.searched(kernel, data)
-    if part is None or not options.powers or len(triples) == 0:
+    if part is None or not options.powers:
+        return None
+    triples = _scanned(kernel, options)
+    if len(triples) == 0:
         return None
     for step, power in enumerate(options.powers):
         if step == 3:
