@@ -131,8 +131,8 @@ class TestFixedOrder:
         with pytest.raises(ValueError, match=r"budget=2319.* 2320 evaluations .* 1160 into"):
             instance.approximate(2319, refuse)
         for strategy in (FixedOrder, RandomTerms):
-            for order in (0, 2.5, True):
-                with pytest.raises(ValueError, match=f"order={order}"):
+            for order, error in ((0, ValueError), (2.5, TypeError), (True, TypeError)):
+                with pytest.raises(error, match=f"order={order}"):
                     strategy(order)
             assert strategy(np.int64(3)) == strategy(3)
         with pytest.raises(TypeError, match="integer"):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln
 
+from shapiq_oddshap.checks import as_integer, as_seed
 from shapiq_oddshap.diagnostics import Diagnostics, Stopwatch
 from shapiq_oddshap.evaluation import check_callable, evaluate
 from shapiq_oddshap.shapiq_adapter import ShapleyAdapter
@@ -119,10 +120,7 @@ class ShapleyApproximator(ShapleyAdapter):
             TypeError: If ``n`` or ``random_state`` is no integer.
             ValueError: If an argument is out of its range.
         """
-        n = as_integer(n, "n", "a number of players such as n=10")
-        if n < 1:
-            msg = f"Received n={n}, but at least one player is required."
-            raise ValueError(msg)
+        n = as_integer(n, "n", "a number of players such as n=10", least=1)
         if index != "SV" or max_order != 1:
             msg = (
                 f"Received index={index!r} and max_order={max_order!r}, but "
@@ -130,9 +128,7 @@ class ShapleyApproximator(ShapleyAdapter):
                 "max_order=1."
             )
             raise ValueError(msg)
-        super().__init__(
-            n, max_order=max_order, index=index, random_state=_checked_seed(random_state)
-        )
+        super().__init__(n, max_order=max_order, index=index, random_state=as_seed(random_state))
 
     def set_random_state(self, random_state: int | None = None) -> None:
         """Set the seed; afterwards the approximator equals one constructed with it.
@@ -140,7 +136,7 @@ class ShapleyApproximator(ShapleyAdapter):
         Args:
             random_state: The seed; ``None`` takes fresh entropy for every run.
         """
-        super().set_random_state(_checked_seed(random_state))
+        super().set_random_state(as_seed(random_state))
 
     def approximate(  # type: ignore[override]
         self, budget: int, game: Game | Value
@@ -255,34 +251,6 @@ class ShapleyApproximator(ShapleyAdapter):
         return f"{type(self).__name__}({arguments})"
 
     __str__ = __repr__
-
-
-def as_integer(value: Any, name: str, example: str) -> int:  # noqa: ANN401
-    """Return ``value`` as an ``int`` if it is an integer of any kind, but no ``bool``.
-
-    Args:
-        value: What was received.
-        name: The argument's name for the message.
-        example: What would be right, for the message.
-
-    Raises:
-        TypeError: If it is not an integer.
-    """
-    if not hasattr(value, "__index__") or isinstance(value, (bool, np.bool_, np.ndarray)):
-        msg = f"Received {name}={value!r}, but an integer is required. Please pass {example}."
-        raise TypeError(msg)
-    return operator.index(value)
-
-
-def _checked_seed(random_state: int | None) -> int | None:
-    """Return the seed as ``int`` or ``None``."""
-    if random_state is None:
-        return None
-    seed = as_integer(random_state, "random_state", "a seed such as random_state=42, or None")
-    if seed < 0:
-        msg = f"Received random_state={seed}, but a seed of at least 0 is required."
-        raise ValueError(msg)
-    return seed
 
 
 def _exact(run: Run, n: int) -> np.ndarray:

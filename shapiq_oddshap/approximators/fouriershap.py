@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from shapiq_oddshap import fourier
-from shapiq_oddshap.approximators.base import Estimate, Run, ShapleyApproximator, as_integer
+from shapiq_oddshap.approximators.base import Estimate, Run, ShapleyApproximator
 from shapiq_oddshap.approximators.table import GameTable
+from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.screening.sparse import HashedDesign, recover
 
 __all__ = ["FourierSHAP", "required_budget"]
@@ -81,10 +82,7 @@ class FourierSHAP(ShapleyApproximator):
             ValueError: If an argument is out of its range.
         """
         super().__init__(n, max_order=max_order, index=index, random_state=random_state)
-        self.rounds = as_integer(rounds, "rounds", "a number of hashes such as rounds=5")
-        if self.rounds < 1:
-            msg = f"Received rounds={rounds}, but at least 1 is required. Please pass rounds=5."
-            raise ValueError(msg)
+        self.rounds = as_integer(rounds, "rounds", "a number of hashes such as rounds=5", least=1)
 
     def required_budget(self) -> int:
         """Return the smallest budget that ``approximate`` takes: two bins a round."""

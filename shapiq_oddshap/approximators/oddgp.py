@@ -14,9 +14,9 @@ from shapiq_oddshap.approximators.base import (
     Estimate,
     Run,
     ShapleyApproximator,
-    as_integer,
 )
 from shapiq_oddshap.approximators.table import GameTable
+from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.evaluation import check_callable, evaluate
 from shapiq_oddshap.gp import fit_odd_gp
 from shapiq_oddshap.sampling import PairedCoalitionSampler, Sample, row_weights

@@ -11,7 +11,8 @@ import numpy as np
 from shapiq.approximator.sampling import CoalitionSampler
 
 from shapiq_oddshap import fourier, trees
-from shapiq_oddshap.approximators.base import Estimate, Run, ShapleyApproximator, as_integer
+from shapiq_oddshap.approximators.base import Estimate, Run, ShapleyApproximator
+from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.regression import constrained_least_squares, leave_one_out_error
 from shapiq_oddshap.sampling import (
     OddRows,
@@ -100,10 +101,9 @@ class FourierRegression(ShapleyApproximator):
             )
             raise ValueError(msg)
         if max_interactions is not None:
-            as_integer(max_interactions, "max_interactions", "a count such as 1000, or None")
-            if max_interactions < 0:
-                msg = f"Received max_interactions={max_interactions}, but at least 0 is required."
-                raise ValueError(msg)
+            as_integer(
+                max_interactions, "max_interactions", "a count such as 1000, or None", least=0
+            )
         if low_budget not in ("auto", "proxy", "linear"):
             msg = (
                 f"Received low_budget={low_budget!r}, but 'auto', 'proxy' or 'linear' is required."

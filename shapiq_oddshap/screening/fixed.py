@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain, combinations, islice
 from math import comb
-from numbers import Integral
-from operator import index
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.sampling import distinct_rows
 from shapiq_oddshap.screening.base import Screener
 
@@ -56,7 +55,7 @@ class FixedOrder(Screener):
 
     def __post_init__(self) -> None:
         """Check the order."""
-        _check_order(self.order)
+        object.__setattr__(self, "order", as_integer(self.order, "order", "order=3", least=1))
 
     def n_terms(self, n: int, *, odd_only: bool) -> int:
         """Return the number of all these terms; see :class:`Screener`."""
@@ -94,7 +93,12 @@ class GivenTerms(Screener):
 
     def __post_init__(self) -> None:
         """Normalise the terms to sorted tuples and check what does not depend on ``n``."""
-        terms = tuple(tuple(sorted(index(player) for player in term)) for term in self.terms)
+        terms = tuple(
+            tuple(
+                sorted(as_integer(player, "player", "players such as (0, 1, 2)") for player in term)
+            )
+            for term in self.terms
+        )
         example = "Please pass GivenTerms([(0, 1, 2), …])."
         if not terms:
             msg = f"Received no terms, but at least one is required. {example}"
@@ -145,7 +149,7 @@ class RandomTerms(Screener):
 
     def __post_init__(self) -> None:
         """Check the order."""
-        _check_order(self.order)
+        object.__setattr__(self, "order", as_integer(self.order, "order", "order=3", least=1))
 
     def screen(
         self, sample: Sample, max_terms: int, rng: np.random.Generator, *, odd_only: bool
@@ -161,13 +165,6 @@ class RandomTerms(Screener):
             terms = np.concatenate([terms, shuffled < drawn[:, None]])
             terms = distinct_rows(terms)
         return terms[:count]
-
-
-def _check_order(order: int) -> None:
-    """Refuse what is no interaction order."""
-    if not isinstance(order, Integral) or isinstance(order, bool) or order < 1:
-        msg = f"Received order={order!r}, but an integer of at least 1 is required."
-        raise ValueError(msg)
 
 
 def _as_rows(terms: Iterable[tuple[int, ...]], n: int) -> np.ndarray:
