@@ -23,7 +23,8 @@ from shapiq_oddshap.gp import OddGPFit, fit_odd_gp
 from shapiq_oddshap.gp.evidence import SearchOptions
 from shapiq_oddshap.gp.kernel import signs
 from shapiq_oddshap.gp.sparsity import SparseOptions
-from shapiq_oddshap.sampling import PairedCoalitionSampler, Sample, row_weights, size_weights
+from shapiq_oddshap.sample import Sample
+from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights, size_weights
 from shapiq_oddshap.screening import ProxySPEX
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def estimate(
     n: int = game.n_players  # type: ignore[attr-defined]
     coalitions, weights = _sample(variant, n, budget, rng)
     sample = Sample(coalitions, game(coalitions), weights)
-    rows = sample.odd_rows
+    rows = sample.component("odd")
     spectrum = ProxySPEX().spectrum(sample, int(rng.integers(2**31)), odd_only=True)
     terms, scores = spectrum.largest(max(ceil(len(coalitions) / 10) - n, 1), min_order=3)
     count = len(terms) if variant.terms else 0

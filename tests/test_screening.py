@@ -31,7 +31,7 @@ from shapiq_oddshap import (
     UnpairedAllSHAP,
     UnpairedOddSHAP,
 )
-from shapiq_oddshap.sampling import Sample
+from shapiq_oddshap.sample import Sample
 from shapiq_oddshap.screening.proxyspex import BUTLER_GRID
 from shapiq_oddshap.trees import leaves_of_model, predict
 from tests.helpers import fourier_game, phi_of, random_game, smooth_game

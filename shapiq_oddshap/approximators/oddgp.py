@@ -5,27 +5,27 @@ from __future__ import annotations
 import copy
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from scipy.special import ndtri
 
-from shapiq_oddshap.approximators.base import (
-    Estimate,
-    Run,
-    ShapleyApproximator,
-)
+from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
 from shapiq_oddshap.approximators.table import GameTable
 from shapiq_oddshap.checks import as_integer
+from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.evaluation import check_callable, evaluate
 from shapiq_oddshap.gp import fit_odd_gp
-from shapiq_oddshap.sampling import PairedCoalitionSampler, Sample, row_weights
+from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
 from shapiq_oddshap.screening import ProxySPEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shapiq import Game, InteractionValues
+
+    from shapiq_oddshap.approximators.base import Design
+    from shapiq_oddshap.sample import Sample
 
     Value = Callable[[np.ndarray], np.ndarray]
 
@@ -64,19 +64,22 @@ class OddGP(ShapleyApproximator):
         True
     """
 
-    def _estimate(self, run: Run) -> Estimate:
-        """Sample, screen, fit the process."""
+    def _design(self, run: Run) -> Design:
+        """Draw pairs."""
+        sampler = PairedCoalitionSampler(self.n, random_state=int(run.rng.integers(2**63)))
+        sampler.sample(run.budget)
+        yield sampler.coalitions_matrix[2:]
+        return Plan(row_weights(sampler)[2:])
+
+    def _fit(self, sample: Sample, notes: None, run: Run) -> Fitted:
+        """Screen, fit the process."""
+        del notes
         n = self.n
-        with run.clock("sampling"):
-            sampler = PairedCoalitionSampler(n, random_state=int(run.rng.integers(2**63)))
-            sampler.sample(run.budget)
-            coalitions, weights = sampler.coalitions_matrix, row_weights(sampler)
-        sample = Sample(coalitions, run.evaluate(coalitions), weights)
         if np.ptp(sample.values) == 0:
             # a constant sample tells nothing of the scale on which others may differ
-            return Estimate(np.zeros(n), path="constant", variances=np.full(n, np.inf))
+            return Fitted(np.zeros(n), FitFacts(path="constant"), np.full(n, np.inf))
         with run.clock("screening"):
-            rows = sample.odd_rows
+            rows = sample.component("odd")
             seed = int(run.rng.integers(2**31))
             spectrum = ProxySPEX().spectrum(sample, seed, odd_only=True)
             count = max(ceil(len(sample.values) / 10) - n, 1)
@@ -94,14 +97,8 @@ class OddGP(ShapleyApproximator):
         details = {"pairs": float(fit.pairs)}
         if fit.kernel is not None:
             details["noise"] = float(np.sqrt(fit.kernel.noise)) * fit.scale
-        return Estimate(
-            fit.values,
-            fit.model,
-            "proxyspex",
-            n_terms=len(terms),
-            details=details,
-            variances=fit.variances,
-        )
+        facts = FitFacts(path=fit.model, screener="proxyspex", n_terms=len(terms), details=details)
+        return Fitted(fit.values, facts, fit.variances)
 
     def approximate_with_variance(
         self, budget: int, game: Game | Value
@@ -117,9 +114,8 @@ class OddGP(ShapleyApproximator):
             shape ``(n,)``. They are zero where all coalitions were evaluated, and infinite where the
             sample tells nothing, as when all its values are equal.
         """
-        run, estimate = self._run(budget, game)
-        variances = np.zeros(self.n) if estimate.variances is None else estimate.variances
-        return self._result(run, estimate), variances
+        estimate = self.estimate(budget, game)
+        return estimate.values, cast("np.ndarray", estimate.variances)
 
     def approximate_until(
         self,

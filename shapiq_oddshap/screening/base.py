@@ -10,7 +10,7 @@ import numpy as np
 from shapiq_oddshap.sampling import distinct_rows
 
 if TYPE_CHECKING:
-    from shapiq_oddshap.sampling import Sample
+    from shapiq_oddshap.sample import Sample
 
 __all__ = ["Screener", "usable_terms"]
 

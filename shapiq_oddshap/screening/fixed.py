@@ -16,7 +16,7 @@ from shapiq_oddshap.screening.base import Screener
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from shapiq_oddshap.sampling import Sample
+    from shapiq_oddshap.sample import Sample
 
 __all__ = ["FixedOrder", "GivenTerms", "NoInteractions", "RandomTerms"]
 

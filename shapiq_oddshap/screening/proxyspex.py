@@ -14,7 +14,7 @@ from shapiq_oddshap.trees import fit_model, fit_proxy, fourier_spectrum, proxy_r
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from shapiq_oddshap.sampling import Sample
+    from shapiq_oddshap.sample import Sample
     from shapiq_oddshap.trees import Spectrum
 
 __all__ = ["BUTLER_GRID", "ProxySPEX"]

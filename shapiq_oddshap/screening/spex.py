@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shapiq_oddshap.regression import main_effects
-from shapiq_oddshap.sampling import distinct_rows, row_keys
+from shapiq_oddshap.sampling import distinct_rows
 from shapiq_oddshap.screening.base import Screener
 from shapiq_oddshap.screening.sparse import HashedDesign, recover
 
 if TYPE_CHECKING:
-    from shapiq_oddshap.sampling import Sample
+    from shapiq_oddshap.sample import Sample
 
 __all__ = ["SPEX"]
 
@@ -73,7 +73,7 @@ class SPEX(Screener):
         # without the main effects, which are in the regression anyway, more bins hold a term alone
         rest = replace(sample, values=sample.values - main_effects(sample))
         coalitions = self.design.coalitions()
-        values, opposite = _look_up(rest, coalitions), _look_up(rest, ~coalitions)
+        values, opposite = (rest.at(rows) - rest.empty_value for rows in (coalitions, ~coalitions))
         parts = [(values - opposite) / 2]
         if not odd_only:
             even = (values + opposite) / 2
@@ -84,12 +84,3 @@ class SPEX(Screener):
         orders = terms.sum(axis=1)
         useful = np.flatnonzero((orders >= 2) & (orders % 2 == parity))
         return terms[useful[np.argsort(-np.abs(coefficients[useful]), kind="stable")[:max_terms]]]
-
-
-def _look_up(sample: Sample, coalitions: np.ndarray) -> np.ndarray:
-    """Return the values of evaluated coalitions of shape ``(..., n)``, less f(∅)."""
-    keys = row_keys(sample.coalitions)
-    order = np.argsort(keys)
-    wanted = row_keys(coalitions.reshape(-1, sample.n))
-    values = sample.values[order[np.searchsorted(keys[order], wanted)]]
-    return values.reshape(coalitions.shape[:-1]) - sample.empty_value

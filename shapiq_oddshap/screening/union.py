@@ -15,7 +15,7 @@ from shapiq_oddshap.screening.spex import SPEX
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shapiq_oddshap.sampling import Sample
+    from shapiq_oddshap.sample import Sample
 
 __all__ = ["TermUnion"]
 
