@@ -202,13 +202,13 @@ class FourierRegression(ShapleyApproximator):
         if not fixed:
             return 2
         if self.paired:
-            odd = screener.n_terms(self.n, odd_only=True) or 0
+            odd = screener.n_terms(self.n, parity="odd") or 0
             return 2 * (self.n + min(odd, fixed))
         return self.n + fixed + 1
 
     def _n_terms(self, screener: Screener) -> int | None:
         """Return how many higher-order terms the strategy insists on, whatever is allowed."""
-        return screener.n_terms(self.n, odd_only=self.parity == "odd")
+        return screener.n_terms(self.n, parity=self.parity)
 
     def _fixed_terms(self, screener: Screener) -> int:
         """Return how many higher-order terms the screening strategy insists on, zero if none."""
@@ -234,9 +234,8 @@ class FourierRegression(ShapleyApproximator):
             count = min(count, self.max_interactions)
         if count == 0:
             return np.zeros((0, self.n), dtype=bool)
-        odd_only = self.parity == "odd"
-        terms = screener.screen(sample, count, rng, odd_only=odd_only)
-        return usable_terms(terms, self.n, odd_only=odd_only, name=screener.name)[:count]
+        terms = screener.screen(sample, count, rng, parity=self.parity)
+        return usable_terms(terms, self.n, parity=self.parity, name=screener.name)[:count]
 
 
 class OddSHAP(FourierRegression):

@@ -14,7 +14,7 @@ from shapiq_oddshap.trees import fit_model, fit_proxy, fourier_spectrum, proxy_r
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from shapiq_oddshap.sample import Sample
+    from shapiq_oddshap.sample import Parity, Sample
     from shapiq_oddshap.trees import Spectrum
 
 __all__ = ["BUTLER_GRID", "ProxySPEX"]
@@ -69,10 +69,10 @@ class ProxySPEX(Screener):
             raise ValueError(msg)
 
     def screen(
-        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, odd_only: bool
+        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, parity: Parity
     ) -> np.ndarray:
         """Return the proxy's largest terms; see :class:`Screener`."""
-        spectrum = self.spectrum(sample, int(rng.integers(2**31)), odd_only=odd_only)
+        spectrum = self.spectrum(sample, int(rng.integers(2**31)), odd_only=parity == "odd")
         return spectrum.largest(max_terms, min_order=2)[0]
 
     def spectrum(self, sample: Sample, seed: int, *, odd_only: bool) -> Spectrum:
