@@ -163,19 +163,28 @@ def search_hyperparameters(
         The kernel found.
     """
     first = min(options.first_pairs, len(x))
-    steps = [(first, options.first_iterations)]
+    evidence, theta = _maximise(start, x[:first], targets[:first], options, None)
     if first < len(x):
-        steps.append((len(x), options.iterations))
-    theta = None
-    for count, iterations in steps:
-        evidence = Evidence(start, x[:count], targets[:count])
-        theta = minimize(
-            evidence.penalised,
-            evidence.start if theta is None else theta,
-            args=(options,),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=evidence.bounds(options.noise_floor),
-            options={"maxiter": iterations},
-        ).x
+        evidence, theta = _maximise(start, x, targets, options, theta)
     return evidence.kernel(theta)
+
+
+def _maximise(
+    kernel: Kernel,
+    x: np.ndarray,
+    targets: np.ndarray,
+    options: SearchOptions,
+    theta: np.ndarray | None,
+) -> tuple[Evidence, np.ndarray]:
+    """Maximise on some pairs: from the kernel, or for fewer iterations from a start that is near."""
+    evidence = Evidence(kernel, x, targets)
+    found = minimize(
+        evidence.penalised,
+        evidence.start if theta is None else theta,
+        args=(options,),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=evidence.bounds(options.noise_floor),
+        options={"maxiter": options.first_iterations if theta is None else options.iterations},
+    )
+    return evidence, found.x

@@ -84,7 +84,7 @@ def fit_odd_gp(
     hints: Hints,
     rng: np.random.Generator,
     recipe: OddGPRecipe | None = None,
-    clock: Clock = nullcontext,
+    clock: Clock = lambda _stage: nullcontext(),
 ) -> OddGPFit:
     """Estimate Shapley values by the odd Gaussian process and a correction on its residuals.
 
