@@ -1,0 +1,175 @@
+"""Every odd interaction at once: ``c sinh(sum_i a_i x_i x'_i) / sinh(sum_i a_i)``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["Product"]
+
+_START_RATE = 0.3
+"""Rate of the most important player at the start."""
+
+_SHAPLEY_NODES = 40
+"""Gauss-Legendre nodes of the Shapley integral, at most; the integrand is close to a polynomial of
+low degree, and from about 40 nodes on more of them change nothing at any number of players."""
+
+_VARIANCE_NODES = 96
+"""Nodes of the prior-variance integral, whose integrand carries a logarithm."""
+
+
+@dataclass(frozen=True, eq=False)
+class Product(Part):
+    """All odd terms, with variances that are products of the rates of their players (eq. 3).
+
+    Attributes:
+        rates: ``a_i``, how much player ``i`` takes part in interactions, shape ``(n,)``.
+    """
+
+    rates: np.ndarray
+
+    @classmethod
+    def start(cls, hints: Hints) -> Product:
+        """Start with rates in proportion to the players' importance in the proxy."""
+        top = hints.importance.max(initial=0.0)
+        share = hints.importance / top if top > 0 else np.full(hints.n, 0.3)
+        return cls(1.0, np.maximum(_START_RATE * share, 0.01 * _START_RATE))
+
+    @property
+    def shape(self) -> np.ndarray:
+        """The rates; see :class:`Part`."""
+        return self.rates
+
+    def tuned(self, variance: float, shape: np.ndarray) -> Product:
+        """Return the part with other variance and rates; see :class:`Part`."""
+        return replace(self, variance=variance, rates=shape)
+
+    @property
+    def log_scale(self) -> float:
+        """``log(c / sinh(sum a))``, the logarithm of the factor before ``sinh`` (eq. 4)."""
+        return log(self.variance) - log_sinh(float(self.rates.sum()))
+
+    @property
+    def empty_log_variance(self) -> float:
+        """The logarithm of the factor that the variances of all terms share (eq. 3)."""
+        log_cosh = np.logaddexp(self.rates, -self.rates) - log(2.0)
+        return self.log_scale + float(log_cosh.sum())
+
+    def matrix(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return ``sinh(sum a_i x_i x'_i) / sinh(sum a_i)``; see :class:`Part`."""
+        out = np.zeros((len(left), len(right)), left.dtype)
+        unit = replace(self, variance=1.0)
+        unit.between(left, right)(out, slice(None), slice(None))
+        return out
+
+    def between(
+        self, left: np.ndarray, right: np.ndarray
+    ) -> Callable[[np.ndarray, slice, slice], None]:
+        """Let both exponentials carry the scale; see :class:`Part`."""
+        scale = self.log_scale
+        scaled = (right * self.rates).astype(right.dtype)
+
+        def add(out: np.ndarray, rows: slice, columns: slice) -> None:
+            exponent = left[rows] @ scaled[columns].T
+            # neither of the two overflows, however large sum(a) is
+            block = np.exp(scale + exponent)
+            np.subtract(scale, exponent, out=exponent)
+            block -= np.exp(exponent, out=exponent)
+            block *= 0.5
+            out += block
+
+        return add
+
+    def on(self, x: np.ndarray) -> OnRows:
+        """Return the part where its rates change too; see :class:`Part`."""
+        return _ProductOnRows(x)
+
+    def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
+        """Add the integral of eq. 10, node by node; see :class:`Part`."""
+        rho, offset = np.tanh(self.rates), self.empty_log_variance
+        for node, weight in _legendre(min((len(rho) + 2) // 2, _SHAPLEY_NODES)):
+            along = node * rho
+            shrink = np.log1p(-(along**2))
+            density = np.exp(offset + 0.5 * shrink.sum() + x @ np.arctanh(along))
+            slope = weight * -rho * np.exp(-shrink)
+            out += (density[:, None] * (x - along)) * slope
+
+    def add_prior_variances(self, out: np.ndarray) -> None:
+        """Add the integral of eq. 12, node by node; see :class:`Part`.
+
+        ``1 / |T|^2`` is the integral of ``-log(s) s^(|T| - 1)`` over [0, 1], and turns the sum over
+        all terms into products.
+        """
+        rho, offset = np.tanh(self.rates), self.empty_log_variance
+        for node, weight in _legendre(_VARIANCE_NODES):
+            # s = u^4 flattens the logarithm at zero, where Gauss-Legendre would be slow
+            u = 0.5 * (node + 1.0)
+            s, jacobian = u**4, 4.0 * u**3 * 0.5 * weight
+            plus, minus = np.log1p(s * rho), np.log1p(-s * rho)
+            others = np.exp(offset + plus.sum() - plus) + np.exp(offset + minus.sum() - minus)
+            out += 4.0 * jacobian * -np.log(s) * rho * 0.5 * others
+
+    def term_variances(self, terms: np.ndarray) -> np.ndarray:
+        """Return the product of eq. 3 for odd terms; see :class:`Part`."""
+        return np.exp(self.empty_log_variance + terms @ np.log(np.tanh(self.rates)))
+
+    def triple_variances(self, triples: np.ndarray) -> np.ndarray:
+        """Return :meth:`term_variances` of triples by their players, shape ``(t, 3)``.
+
+        All of them as boolean rows would be the largest array of a fit.
+        """
+        log_ratio = np.log(np.tanh(self.rates))[triples].sum(axis=1)
+        return np.exp(self.empty_log_variance + log_ratio)
+
+
+class _ProductOnRows(OnRows):
+    """The product part on the rows of a search.
+
+    In place where it can be: at these sizes new memory takes as long as the arithmetic.
+    """
+
+    def __init__(self, x: np.ndarray) -> None:
+        """Keep the sign rows, shape ``(m, n)``."""
+        self._x = x
+        self._cosh, self._sinh = np.empty((2, len(x), len(x)))
+
+    def add(self, out: np.ndarray, variance: float, shape: np.ndarray, spare: np.ndarray) -> None:
+        """Add the matrix and keep ``sinh`` and ``cosh`` for the gradient; see :class:`OnRows`."""
+        scale = log(variance / 2) - log_sinh(float(shape.sum()))
+        exponent = np.matmul(self._x * shape, self._x.T, out=spare)
+        exponent += scale
+        np.exp(exponent, out=self._cosh)
+        np.subtract(2.0 * scale, exponent, out=exponent)
+        minus = np.exp(exponent, out=exponent)
+        np.subtract(self._cosh, minus, out=self._sinh)
+        self._cosh += minus
+        out += self._sinh
+
+    def gradient(
+        self, weights: np.ndarray, variance: float, shape: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """Return eq. 6 for the variance and the rates; see :class:`OnRows`."""
+        del variance
+        by_variance = float(np.vdot(weights, self._sinh))
+        self._cosh *= weights
+        by_rate = np.einsum("ji,ji->i", self._x, self._cosh @ self._x)
+        return by_variance, (by_rate - by_variance / np.tanh(shape.sum())) * shape
+
+
+def log_sinh(value: float) -> float:
+    """Return ``log(sinh(value))`` for a positive value of any size."""
+    return value + float(np.log(-np.expm1(-2.0 * value))) - log(2.0)
+
+
+def _legendre(count: int) -> Iterator[tuple[float, float]]:
+    """Yield the nodes and weights of Gauss-Legendre quadrature on [-1, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    yield from zip(nodes.tolist(), weights.tolist(), strict=True)
