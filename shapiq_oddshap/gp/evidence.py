@@ -10,8 +10,13 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack
 from scipy.optimize import minimize
 
+from shapiq_oddshap.gp.observations import EFFICIENCY_NOISE
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from shapiq_oddshap.gp.kernel import Kernel
+    from shapiq_oddshap.gp.observations import Observations
 
 __all__ = ["Evidence", "SearchOptions", "search_hyperparameters"]
 
@@ -57,16 +62,16 @@ class Evidence:
     The vector ``theta`` holds the shapes of all parts, then their variances, then the noise.
     """
 
-    def __init__(self, kernel: Kernel, x: np.ndarray, targets: np.ndarray) -> None:
+    def __init__(self, kernel: Kernel, data: Observations) -> None:
         """Prepare what does not change from step to step.
 
         Args:
             kernel: Which parts there are; :meth:`start` is where it stands.
-            x: Sign rows, shape ``(m, n)``.
-            targets: Odd values, scaled, shape ``(m,)``.
+            data: The observations.
         """
+        x = data.x
         self._kernel = kernel
-        self._targets = targets
+        self._targets = data.targets
         self._on_rows = [part.on(x) for part in kernel.parts]
         self._spare = np.empty((len(x), len(x)))
         ends = np.cumsum([len(part.shape) for part in kernel.parts])
@@ -111,11 +116,10 @@ class Evidence:
         variances, noise = values[self._variances], values[-1]
         spare, m = self._spare, len(self._targets)
         matrix = np.zeros((m, m))
-        for rows, variance, shape in reversed(
-            list(zip(self._on_rows, variances, self._shapes, strict=True))
-        ):
+        for rows, variance, shape in zip(self._on_rows, variances, self._shapes, strict=True):
             rows.add(matrix, variance, values[shape], spare)
         matrix.flat[:: m + 1] += noise
+        matrix[0, 0] += EFFICIENCY_NOISE - noise
         try:
             # the transpose has LAPACK's order, and the matrix is symmetric
             factor = cholesky(matrix.T, lower=False, overwrite_a=True, check_finite=False)
@@ -132,7 +136,7 @@ class Evidence:
         by_variance = gradient[self._variances]
         for k, (rows, shape) in enumerate(zip(self._on_rows, self._shapes, strict=True)):
             by_variance[k], gradient[shape] = rows.gradient(weights, variances[k], values[shape])
-        gradient[-1] = noise * np.trace(weights)
+        gradient[-1] = noise * (np.trace(weights) - weights[0, 0])
         return value, gradient
 
     def penalised(self, theta: np.ndarray, options: SearchOptions) -> tuple[float, np.ndarray]:
@@ -149,42 +153,39 @@ class Evidence:
 
 
 def search_hyperparameters(
-    start: Kernel, x: np.ndarray, targets: np.ndarray, options: SearchOptions
+    starts: Sequence[Kernel], data: Observations, options: SearchOptions
 ) -> Kernel:
     """Maximise the evidence, with hyperpriors on the spread of the rates and the noise (eq. 7).
 
     Args:
-        start: The kernel to start from.
-        x: Sign rows of the subsample, shape ``(m, n)``.
-        targets: Odd values, scaled, shape ``(m,)``.
+        starts: The kernels to start from; the one of the largest evidence on the first pairs is
+            searched on.
+        data: The observations of the subsample.
         options: Options of the search.
 
     Returns:
         The kernel found.
     """
-    first = min(options.first_pairs, len(x))
-    evidence, theta = _maximise(start, x[:first], targets[:first], options, None)
-    if first < len(x):
-        evidence, theta = _maximise(start, x, targets, options, theta)
-    return evidence.kernel(theta)
+    first = data.first(options.first_pairs)
+    found = [_maximise(start, first, options, options.first_iterations) for start in starts]
+    kernel, _ = min(found, key=lambda pair: pair[1])
+    if first is not data:
+        kernel, _ = _maximise(kernel, data, options, options.iterations)
+    return kernel
 
 
 def _maximise(
-    kernel: Kernel,
-    x: np.ndarray,
-    targets: np.ndarray,
-    options: SearchOptions,
-    theta: np.ndarray | None,
-) -> tuple[Evidence, np.ndarray]:
-    """Maximise on some pairs: from the kernel, or for fewer iterations from a start that is near."""
-    evidence = Evidence(kernel, x, targets)
+    kernel: Kernel, data: Observations, options: SearchOptions, iterations: int
+) -> tuple[Kernel, float]:
+    """Return the kernel of the largest evidence near one, and minus its logarithm."""
+    evidence = Evidence(kernel, data)
     found = minimize(
         evidence.penalised,
-        evidence.start if theta is None else theta,
+        evidence.start,
         args=(options,),
         jac=True,
         method="L-BFGS-B",
         bounds=evidence.bounds(options.noise_floor),
-        options={"maxiter": options.first_iterations if theta is None else options.iterations},
+        options={"maxiter": iterations},
     )
-    return evidence, found.x
+    return evidence.kernel(found.x), float(found.fun)

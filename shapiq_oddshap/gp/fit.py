@@ -13,7 +13,8 @@ from shapiq_oddshap.gp.evidence import search_hyperparameters
 from shapiq_oddshap.gp.exact_fit import ExactFit, fit_exactly
 from shapiq_oddshap.gp.intervals import calibrated_variances
 from shapiq_oddshap.gp.kernel import Kernel
-from shapiq_oddshap.gp.posterior import Observations, Posterior
+from shapiq_oddshap.gp.observations import Observations
+from shapiq_oddshap.gp.posterior import Posterior
 from shapiq_oddshap.gp.recipe import OddGPRecipe
 from shapiq_oddshap.gp.recovery import find_terms
 from shapiq_oddshap.gp.reweighting import explicit_terms, reweight
@@ -54,6 +55,10 @@ class Pairs:
     def over(self, unit: float) -> Pairs:
         """Return the same in another unit."""
         return Pairs(self.coalitions, self.odd_values / unit, self.total / unit)
+
+    def observations(self, rows: np.ndarray) -> Observations:
+        """Return what the process sees of some of the pairs."""
+        return Observations.of(self.coalitions[rows], self.odd_values[rows], 0.5 * self.total)
 
 
 @dataclass(frozen=True)
@@ -116,10 +121,11 @@ def fit_odd_gp(
     sub = np.sort(order[: recipe.max_pairs])
     searched = order[: recipe.search.count(count)]
     with clock("search"):
-        start = Kernel.start(hints, recipe.parts)
-        x = Observations.of(scaled.coalitions[searched], scaled.odd_values[searched], 0.0)
-        kernel = search_hyperparameters(start, x.x[1:], x.targets[1:], recipe.search)
-    data = Observations.of(scaled.coalitions[sub], scaled.odd_values[sub], 0.5 * scaled.total)
+        plain = Kernel.start(hints, recipe.parts)
+        sized = Kernel.start(hints, (*recipe.parts, *recipe.size_parts))
+        starts = (plain, sized) if recipe.size_parts else (plain,)
+        kernel = search_hyperparameters(starts, scaled.observations(searched), recipe.search)
+    data = scaled.observations(sub)
     freedom = _FREE_RATES * (n + 4)
     if recipe.reweighting.allow(kernel, data):
         kernel, exact = _reweight(kernel, data, normed, recipe, clock)

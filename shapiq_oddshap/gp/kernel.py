@@ -47,6 +47,10 @@ class Kernel:
         """Return the part of a kind, ``None`` if there is none."""
         return next((part for part in self.parts if isinstance(part, kind)), None)
 
+    def joined(self, parts: Sequence[Part]) -> Kernel:
+        """Return the kernel with further parts."""
+        return replace(self, parts=(*self.parts, *parts))
+
     def with_part(self, part: Part) -> Kernel:
         """Return the kernel with a part in the place of the one of its kind, or after the others."""
         by_kind = {type(old): old for old in self.parts} | {type(part): part}
@@ -78,7 +82,7 @@ class Kernel:
         same = left is right
         left = left.astype(dtype, copy=False)
         right = left if same else right.astype(dtype, copy=False)
-        adders = [part.between(left, right) for part in reversed(_read_out(self.parts[::-1]))]
+        adders = [part.between(left, right) for part in self.parts]
         out: np.ndarray = np.zeros((len(left), len(right)), dtype)
         for start in range(0, len(left), BLOCK):
             rows = slice(start, min(start + BLOCK, len(left)))
@@ -98,18 +102,13 @@ class Kernel:
             posterior mean are its dual weights times this matrix.
         """
         out = np.zeros(x.shape)
-        for part in _read_out(self.parts):
+        for part in self.parts:
             part.add_functionals(out, x)
         return out
 
     def shapley_prior_variances(self) -> np.ndarray:
         """Return the prior variances of the Shapley values, ``(n,)`` (eq. 12)."""
         out = np.zeros(self.n)
-        for part in _read_out(self.parts):
+        for part in self.parts:
             part.add_prior_variances(out)
         return out
-
-
-def _read_out(parts: tuple[Part, ...]) -> list[Part]:
-    """Return the parts with the one of many nodes last."""
-    return sorted(parts, key=lambda part: len(part.shape) > 0)

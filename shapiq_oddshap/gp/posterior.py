@@ -10,16 +10,15 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack, solve_triangular
 
 from shapiq_oddshap.gp.kernel import BLOCK
+from shapiq_oddshap.gp.observations import EFFICIENCY_NOISE
 from shapiq_oddshap.gp.parts.terms import Terms, term_precision
 from shapiq_oddshap.gp.signs import signs
 
 if TYPE_CHECKING:
     from shapiq_oddshap.gp.kernel import Kernel
+    from shapiq_oddshap.gp.observations import Observations
 
-__all__ = ["Observations", "Posterior"]
-
-_EFFICIENCY_NOISE = 1e-12
-"""Noise of the observation (empty, grand): none, up to rounding."""
+__all__ = ["Posterior"]
 
 _EXACT_DIAGONAL = 1500
 """Up to so many pairs the diagonal of the inverse is computed, of more its mean is estimated."""
@@ -29,44 +28,6 @@ _PROBES = 12
 
 _PREDICTED = 4 * BLOCK
 """Pairs at once: for every such block the characters of all pairs of the process are made again."""
-
-
-@dataclass(frozen=True)
-class Observations:
-    """What the process is conditioned on: (empty, grand) without noise, and pairs with it.
-
-    Attributes:
-        x: Sign rows, that of (empty, grand) first, shape ``(m + 1, n)``.
-        targets: Odd values, scaled, shape ``(m + 1,)``.
-    """
-
-    x: np.ndarray
-    targets: np.ndarray
-
-    @classmethod
-    def of(cls, coalitions: np.ndarray, targets: np.ndarray, half_total: float) -> Observations:
-        """Put (empty, grand) before pairs.
-
-        Args:
-            coalitions: One member of each pair, shape ``(m, n)``.
-            targets: Their odd values, scaled, shape ``(m,)``.
-            half_total: ``(f(N) - f(empty)) / 2``, scaled likewise.
-        """
-        empty = np.ones((1, coalitions.shape[1]))
-        x = np.vstack([empty, signs(coalitions)])
-        return cls(x, np.concatenate([[-half_total], targets]))
-
-    @property
-    def pairs(self) -> int:
-        """Number of pairs, the noise-free row left out."""
-        return len(self.targets) - 1
-
-    def part(self, count: int) -> Observations:
-        """Return the noise-free row and at most so many pairs, evenly spread over the rows."""
-        if self.pairs <= count:
-            return self
-        rows = np.concatenate([[0], 1 + np.arange(count) * self.pairs // count])
-        return Observations(self.x[rows], self.targets[rows])
 
 
 @dataclass(frozen=True)
@@ -101,7 +62,7 @@ class Posterior:
         while True:
             matrix = kernel.gram(data.x, data.x, dtype, lower=True)
             diagonal = matrix.reshape(-1)[:: len(matrix) + 1]
-            diagonal[0] += max(_EFFICIENCY_NOISE, rounding)
+            diagonal[0] += max(EFFICIENCY_NOISE, rounding)
             diagonal[1:] += noise
             try:
                 # the transpose has LAPACK's order: factored in place, as U'U, and not copied

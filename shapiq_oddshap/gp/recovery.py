@@ -21,7 +21,7 @@ from shapiq_oddshap.gp.signs import characters
 
 if TYPE_CHECKING:
     from shapiq_oddshap.gp.kernel import Kernel
-    from shapiq_oddshap.gp.posterior import Observations
+    from shapiq_oddshap.gp.observations import Observations
     from shapiq_oddshap.gp.reweighting import ReweightingOptions
 
 __all__ = ["RecoveryOptions", "find_terms", "penalised", "pursue"]

@@ -15,7 +15,7 @@ from shapiq_oddshap.gp.signs import characters
 
 if TYPE_CHECKING:
     from shapiq_oddshap.gp.kernel import Kernel
-    from shapiq_oddshap.gp.posterior import Observations
+    from shapiq_oddshap.gp.observations import Observations
 
 __all__ = [
     "ReweightingOptions",

@@ -7,8 +7,9 @@ import pytest
 
 from shapiq_oddshap.gp.evidence import Evidence, SearchOptions
 from shapiq_oddshap.gp.kernel import Kernel
+from shapiq_oddshap.gp.observations import EFFICIENCY_NOISE, Observations
 from shapiq_oddshap.gp.parts import Hints, MainEffects, Terms
-from shapiq_oddshap.gp.posterior import _EFFICIENCY_NOISE, Observations, Posterior
+from shapiq_oddshap.gp.posterior import Posterior
 from shapiq_oddshap.gp.signs import characters, signs
 from tests.gp.enumeration import (
     CHARACTERS,
@@ -66,11 +67,11 @@ def test_parts_are_found_and_replaced_by_their_kind(kernel):
 
 
 def test_evidence_is_the_gaussian_density_and_its_gradient_is_exact(kernel):
-    x, targets = X[1:25], np.random.default_rng(1).normal(size=24)
-    evidence = Evidence(kernel, x, targets)
+    x, targets = X[:25], np.random.default_rng(1).normal(size=25)
+    evidence = Evidence(kernel, Observations(x, targets))
     theta = evidence.start
     value, gradient = evidence(theta)
-    matrix = kernel.gram(x, x) + kernel.noise * np.eye(24)
+    matrix = kernel.gram(x, x) + np.diag([EFFICIENCY_NOISE, *[kernel.noise] * 24])
     expected = 0.5 * targets @ np.linalg.solve(matrix, targets) + 0.5 * np.linalg.slogdet(matrix)[1]
     assert value == pytest.approx(expected, rel=1e-10)
     step = 1e-6
@@ -84,7 +85,7 @@ def test_evidence_is_the_gaussian_density_and_its_gradient_is_exact(kernel):
 
 
 def test_evidence_returns_the_kernel_that_it_was_given(kernel):
-    evidence = Evidence(kernel, X[1:9], np.ones(8))
+    evidence = Evidence(kernel, Observations(X[:9], np.ones(9)))
     again = evidence.kernel(evidence.start)
     np.testing.assert_allclose(again.gram(X, X), kernel.gram(X, X), rtol=1e-12, atol=1e-14)
     assert again.noise == pytest.approx(kernel.noise)
@@ -103,7 +104,7 @@ def test_posterior_is_that_over_all_set_functions(kernel, data):
     posterior = Posterior.of(kernel, data)
     prior = np.diag(coefficient_variances(kernel))
     design = characters(data.x, ODD)
-    noise = np.diag([_EFFICIENCY_NOISE, *[posterior.kernel.noise] * data.pairs])
+    noise = np.diag([EFFICIENCY_NOISE, *[posterior.kernel.noise] * data.pairs])
     gain = prior @ design.T @ np.linalg.inv(design @ prior @ design.T + noise)
     functional = -2.0 * (ODD / ODD.sum(axis=1)[:, None]).T
     mean = gain @ data.targets

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from shapiq_oddshap.gp.kernel import Kernel
+from shapiq_oddshap.gp.observations import Observations
 from shapiq_oddshap.gp.parts import MainEffects
-from shapiq_oddshap.gp.posterior import Observations
 from shapiq_oddshap.gp.reweighting import (
     ReweightingOptions,
     all_triples,
