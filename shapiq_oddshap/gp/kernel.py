@@ -1,4 +1,4 @@
-"""The kernel of the odd process: a sum of parts, and noise (``docs/odd-gp.md``, equation 4)."""
+"""The kernel of a process: a sum of parts, and noise (``docs/odd-gp.md``, equation 4)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shapiq_oddshap.gp.parts import Hints, Part
+    from shapiq_oddshap.sample import Parity
 
 __all__ = ["BLOCK", "Kernel"]
 
@@ -26,7 +27,7 @@ P = TypeVar("P", bound="Part")
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """A prior over odd functions, relative to the variance of the targets.
+    """A prior over set functions, relative to the variance of the targets.
 
     Attributes:
         n: Number of players.
@@ -39,17 +40,15 @@ class Kernel:
     noise: float
 
     @classmethod
-    def start(cls, hints: Hints, parts: Sequence[type[Part]] = PARTS) -> Kernel:
+    def start(
+        cls, hints: Hints, parts: Sequence[type[Part]] = PARTS, parity: Parity = "odd"
+    ) -> Kernel:
         """Return the kernel from which the search starts."""
-        return cls(hints.n, tuple(part.start(hints) for part in parts), _START_NOISE)
+        return cls(hints.n, tuple(part.start(hints, parity) for part in parts), _START_NOISE)
 
     def find(self, kind: type[P]) -> P | None:
         """Return the part of a kind, ``None`` if there is none."""
         return next((part for part in self.parts if isinstance(part, kind)), None)
-
-    def joined(self, parts: Sequence[Part]) -> Kernel:
-        """Return the kernel with further parts."""
-        return replace(self, parts=(*self.parts, *parts))
 
     def with_part(self, part: Part) -> Kernel:
         """Return the kernel with a part in the place of the one of its kind, or after the others."""

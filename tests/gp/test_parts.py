@@ -6,50 +6,53 @@ import pytest
 from shapiq_oddshap.gp.parts import (
     PARTS,
     SIZE_PARTS,
-    ChangingEffects,
+    Constant,
     Hints,
-    Jump,
-    LearningCurve,
     MainEffects,
     Product,
-    SizeSteps,
     Terms,
 )
 from tests.gp.enumeration import COALITIONS, ODD, SHAPLEY, N, X
 
 _RATES = np.random.default_rng(1).uniform(0.02, 0.9, N)
 _TRIPLES = ODD[ODD.sum(axis=1) >= 3][[1, 5, 18]]
-CASES = {
-    MainEffects: MainEffects(0.7),
-    Product: Product(0.5, _RATES),
-    Terms: Terms(0.3, _TRIPLES, np.array([0.2, 0.7, 0.1])),
-    SizeSteps: SizeSteps(0.6),
-    LearningCurve: LearningCurve(0.6),
-    Jump: Jump(0.3),
-    ChangingEffects: ChangingEffects(0.8),
-}
+_ANY = COALITIONS[[1, 6, 13, 31, 40]]  # of orders one to five
+CASES = [
+    MainEffects(0.7),
+    Product(0.5, _RATES),
+    Product(0.5, _RATES, parity="even"),
+    Product(0.5, _RATES, parity="both"),
+    Terms(0.3, _TRIPLES, np.array([0.2, 0.7, 0.1])),
+    Terms(0.3, _ANY, np.array([0.2, 0.3, 0.1, 0.3, 0.1]), parity="both"),
+    Constant(0.4, parity="even"),
+    *[kind(0.6, parity=parity) for kind in SIZE_PARTS for parity in ("odd", "even", "both")],
+]
+_SIZE_KINDS = tuple(SIZE_PARTS)
 
 
-@pytest.fixture(params=CASES.values(), ids=[kind.__name__ for kind in CASES])
+@pytest.fixture(params=CASES, ids=[f"{type(part).__name__}-{part.parity}" for part in CASES])
 def part(request):
     return request.param
 
 
 def test_every_part_has_a_case():
-    assert set(CASES) == {*PARTS, *SIZE_PARTS}
+    assert {type(part) for part in CASES} >= {*PARTS, *SIZE_PARTS}
 
 
-def test_kernel_functions_are_odd_and_their_matrix_is_a_covariance(part):
+def test_kernel_functions_have_the_parity_and_their_matrix_is_a_covariance(part):
     matrix = part.variance * part.matrix(X, X)
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-14)
-    np.testing.assert_allclose(part.matrix(-X, X) * part.variance, -matrix, atol=1e-13)
+    if part.parity != "both":
+        sign = -1.0 if part.parity == "odd" else 1.0
+        opposite = part.variance * part.matrix(-X, X)
+        np.testing.assert_allclose(opposite, sign * matrix, atol=1e-13)
     assert np.linalg.eigvalsh(matrix).min() > -1e-12
 
 
 def test_total_variance_bounds_that_at_a_coalition(part):
     diagonal = np.diag(part.variance * part.matrix(X, X))
     assert diagonal.max() <= part.total_variance * (1 + 1e-12)
-    if not isinstance(part, SIZE_PARTS):
+    if not isinstance(part, _SIZE_KINDS):
         np.testing.assert_allclose(diagonal, part.total_variance)
 
 
@@ -78,17 +81,17 @@ def test_prior_variances_are_those_of_the_functional(part):
     out = np.zeros(N)
     part.add_prior_variances(out)
     covariance = SHAPLEY.T @ (part.variance * part.matrix(X, X)) @ SHAPLEY
-    np.testing.assert_allclose(out, np.diag(covariance), rtol=1e-10)
+    np.testing.assert_allclose(out, np.diag(covariance), rtol=1e-10, atol=1e-14)
 
 
 def test_term_variances_are_the_coefficients_variances(part):
     """Where there are any: beta_T is the mean of f chi_T over all coalitions."""
-    if isinstance(part, SIZE_PARTS):
-        assert not part.term_variances(ODD).any()
+    if isinstance(part, _SIZE_KINDS):
+        assert not part.term_variances(COALITIONS).any()
         return
-    characters = np.array([X[:, term].prod(axis=1) for term in ODD]) / len(COALITIONS)
+    characters = np.array([X[:, term].prod(axis=1) for term in COALITIONS]) / len(COALITIONS)
     expected = np.diag(characters @ (part.variance * part.matrix(X, X)) @ characters.T)
-    np.testing.assert_allclose(part.term_variances(ODD), expected, rtol=1e-10, atol=1e-16)
+    np.testing.assert_allclose(part.term_variances(COALITIONS), expected, rtol=1e-9, atol=1e-15)
 
 
 def test_part_on_the_rows_of_a_search(part):
@@ -119,7 +122,7 @@ def test_part_on_the_rows_of_a_search(part):
         assert by_shape[k] == pytest.approx(expected, rel=1e-5, abs=1e-8)
 
 
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("kind", [*PARTS, *SIZE_PARTS, Constant])
 def test_start_lies_within_the_bounds_whatever_the_proxy_says(kind):
     for hints in (Hints.none(N), Hints(np.arange(float(N)), _TRIPLES, np.array([1.0, -2.0, 0.5]))):
         part = kind.start(hints)
@@ -140,7 +143,7 @@ def test_product_does_not_overflow_with_many_players():
 
 
 def test_variances_of_triples_by_their_players():
-    part = CASES[Product]
+    part = Product(0.5, _RATES)
     triples = np.array([[0, 1, 2], [1, 3, 5]])
     rows = np.zeros((2, N), dtype=bool)
     np.put_along_axis(rows, triples, values=True, axis=1)

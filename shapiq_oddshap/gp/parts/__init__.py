@@ -1,6 +1,7 @@
 """The parts of the kernel: adding one takes its file and a line here."""
 
 from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
+from shapiq_oddshap.gp.parts.constant import Constant
 from shapiq_oddshap.gp.parts.main_effects import MainEffects
 from shapiq_oddshap.gp.parts.product import Product
 from shapiq_oddshap.gp.parts.sizes import ChangingEffects, Jump, LearningCurve, SizeSteps
@@ -10,6 +11,7 @@ __all__ = [
     "PARTS",
     "SIZE_PARTS",
     "ChangingEffects",
+    "Constant",
     "Hints",
     "Jump",
     "LearningCurve",

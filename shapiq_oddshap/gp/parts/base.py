@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -11,6 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
+
+    from shapiq_oddshap.sample import Parity
 
 __all__ = ["Hints", "OnRows", "Part"]
 
@@ -42,7 +44,7 @@ class Hints:
 
 @dataclass(frozen=True, eq=False)
 class Part(ABC):
-    """A summand of the kernel: the covariance of one kind of odd function.
+    """A summand of the kernel: the covariance of one kind of function.
 
     A new part is a frozen subclass in a file of its own. It gives its matrix at unit variance, the
     Shapley values of its kernel functions, and their prior variances; the rest has defaults.
@@ -51,9 +53,11 @@ class Part(ABC):
     Attributes:
         variance: Prior variance of the part, relative to that of the targets. It is searched, as
             are the hyperparameters of ``shape``, on the logarithm.
+        parity: Which half of the functions: the odd one, the even one, or both at once.
     """
 
     variance: float
+    parity: Parity = field(default="odd", kw_only=True)
     bounds: ClassVar[tuple[float, float]] = (1e-8, 1e4)
     """Between which the variance is searched."""
     shape_bounds: ClassVar[tuple[float, float]] = (1e-4, 2.0)
@@ -61,7 +65,7 @@ class Part(ABC):
 
     @classmethod
     @abstractmethod
-    def start(cls, hints: Hints) -> Self:
+    def start(cls, hints: Hints, parity: Parity = "odd") -> Self:
         """Return the part from which the search starts."""
 
     @abstractmethod

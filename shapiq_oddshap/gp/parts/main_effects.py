@@ -12,6 +12,8 @@ from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shapiq_oddshap.sample import Parity
+
 __all__ = ["MainEffects"]
 
 
@@ -20,10 +22,10 @@ class MainEffects(Part):
     """Independent main effects of equal variance, ``variance / n`` each (eq. 4)."""
 
     @classmethod
-    def start(cls, hints: Hints) -> MainEffects:
+    def start(cls, hints: Hints, parity: Parity = "odd") -> MainEffects:
         """Start with a third of the targets' variance."""
         del hints
-        return cls(0.3)
+        return cls(0.3, parity=parity)
 
     def matrix(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return ``x . x' / n``; see :class:`Part`."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from shapiq_oddshap.gp.parts.base import Hints
+    from shapiq_oddshap.sample import Parity
 
 __all__ = ["ChangingEffects", "Jump", "LearningCurve", "SizeSteps"]
 
@@ -30,34 +31,36 @@ def sizes_of(x: np.ndarray) -> np.ndarray:
     return np.rint((n - x.sum(axis=1)) / 2).astype(np.intp)
 
 
-def correlations(n: int, length: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the odd and the even half of ``exp(-|s - s'| / length)`` under ``s -> n - s``.
-
-    Args:
-        n: Number of players.
-        length: The length scale, in players.
-
-    Returns:
-        Two matrices over the sizes 0 to n, each of shape ``(n + 1, n + 1)``.
-    """
+def _correlation(n: int, length: float) -> np.ndarray:
+    """Return ``exp(-|s - s'| / length)`` over the sizes 0 to n, shape ``(n + 1, n + 1)``."""
     s = np.arange(n + 1.0)
-    whole = np.exp(-np.abs(s[:, None] - s) / length)
-    return (whole - whole[:, ::-1]) / 2.0, (whole + whole[:, ::-1]) / 2.0
+    return np.exp(-np.abs(s[:, None] - s) / length)
+
+
+def _half(whole: np.ndarray, parity: Parity) -> np.ndarray:
+    """Return the half of a covariance over sizes that is odd or even under ``s -> n - s``."""
+    if parity == "both":
+        return whole
+    return (whole - whole[:, ::-1] if parity == "odd" else whole + whole[:, ::-1]) / 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class _SizeFunction(Part):
-    """An odd function of the size, ``g(n - s) = -g(s)``."""
+    """A function of the size; an odd one has ``g(n - s) = -g(s)``."""
 
     @classmethod
-    def start(cls, hints: Hints) -> Self:
+    def start(cls, hints: Hints, parity: Parity = "odd") -> Self:
         """Start with a small variance."""
         del hints
-        return cls(_START)
+        return cls(_START, parity=parity)
+
+    def whole(self, n: int) -> np.ndarray:
+        """Return the covariance of both halves of ``g`` over the sizes, ``(n + 1, n + 1)``."""
+        raise NotImplementedError
 
     def covariance(self, n: int) -> np.ndarray:
         """Return the covariance of ``g`` at unit variance over the sizes, ``(n + 1, n + 1)``."""
-        raise NotImplementedError
+        return _half(self.whole(n), self.parity)
 
     def matrix(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Look the covariance up by size; see :class:`Part`."""
@@ -67,47 +70,49 @@ class _SizeFunction(Part):
     def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
         """Add ``(g(n) - g(0)) / n`` for every player; see :class:`Part`."""
         n = x.shape[1]
-        at_empty = self.covariance(n)[0, sizes_of(x)]
-        out += (-2.0 * self.variance / n) * at_empty[:, None]
+        covariance = self.covariance(n)
+        gain = (covariance[n] - covariance[0])[sizes_of(x)]
+        out += (self.variance / n) * gain[:, None]
 
     def add_prior_variances(self, out: np.ndarray) -> None:
-        """Add ``4 Var g(0) / n^2``; see :class:`Part`."""
+        """Add the variance of ``(g(n) - g(0)) / n``; see :class:`Part`."""
         n = len(out)
-        out += 4.0 * self.variance * self.covariance(n)[0, 0] / n**2
+        ends = self.covariance(n)[np.ix_([0, n], [0, n])]
+        out += self.variance * (ends.trace() - 2.0 * ends[0, 1]) / n**2
 
 
 @dataclass(frozen=True, eq=False)
 class SizeSteps(_SizeFunction):
     """Rough functions of the size: neighbouring sizes are correlated by ``1/e``."""
 
-    def covariance(self, n: int) -> np.ndarray:
-        """Return the odd half of ``exp(-|s - s'|)``."""
-        return correlations(n, 1.0)[0]
+    def whole(self, n: int) -> np.ndarray:
+        """Return ``exp(-|s - s'|)``."""
+        return _correlation(n, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class LearningCurve(_SizeFunction):
     """Smooth functions of the size, correlated over a quarter of the players."""
 
-    def covariance(self, n: int) -> np.ndarray:
-        """Return the odd half of ``exp(-|s - s'| / (n / 4))``."""
-        return correlations(n, n / 4.0)[0]
+    def whole(self, n: int) -> np.ndarray:
+        """Return ``exp(-|s - s'| / (n / 4))``."""
+        return _correlation(n, n / 4.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Jump(_SizeFunction):
     """What the empty and the grand coalition have of their own; its share is spread evenly."""
 
-    def covariance(self, n: int) -> np.ndarray:
-        """Return one on the empty, minus one between empty and grand coalition, else zero."""
+    def whole(self, n: int) -> np.ndarray:
+        """Return independent values of the empty and of the grand coalition."""
         ends = np.zeros(n + 1)
-        ends[[0, n]] = 1.0, -1.0
-        return np.outer(ends, ends)
+        ends[[0, n]] = 1.0
+        return np.diag(ends)
 
 
 @dataclass(frozen=True, eq=False)
 class ChangingEffects(Part):
-    """Main effects that change with the size: ``x_i h_i(s)``, with ``h_i(n - s) = h_i(s)``.
+    """Main effects that change with the size: ``x_i h_i(s)``; odd ones have ``h_i(n - s) = h_i(s)``.
 
     Each ``h_i`` is a smooth function of its own, correlated over ``length`` of the players.
     """
@@ -115,14 +120,15 @@ class ChangingEffects(Part):
     length: ClassVar[float] = 0.25
 
     @classmethod
-    def start(cls, hints: Hints) -> ChangingEffects:
+    def start(cls, hints: Hints, parity: Parity = "odd") -> ChangingEffects:
         """Start with a small variance."""
         del hints
-        return cls(_START)
+        return cls(_START, parity=parity)
 
     def covariance(self, n: int) -> np.ndarray:
         """Return the covariance of every ``h_i`` at unit variance, ``(n + 1, n + 1)``."""
-        return correlations(n, self.length * n)[1]
+        twin: dict[Parity, Parity] = {"odd": "even", "even": "odd", "both": "both"}
+        return _half(_correlation(n, self.length * n), twin[self.parity])
 
     def matrix(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return ``(x . x' / n) kappa(s, s')``; see :class:`Part`."""

@@ -13,6 +13,8 @@ from shapiq_oddshap.gp.signs import characters
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shapiq_oddshap.sample import Parity
+
 __all__ = ["SINGLE_PRECISION_ROWS", "Terms", "term_precision"]
 
 SINGLE_PRECISION_ROWS = 1500
@@ -29,7 +31,7 @@ def term_precision(rows: int, dtype: type | np.dtype) -> type | np.dtype:
 
 @dataclass(frozen=True, eq=False)
 class Terms(Part):
-    """Single odd terms, each with a variance of its own (eq. 4).
+    """Single terms, each with a variance of its own (eq. 4).
 
     Attributes:
         terms: The terms, one boolean row each, shape ``(t, n)``.
@@ -41,12 +43,12 @@ class Terms(Part):
     bounds: ClassVar[tuple[float, float]] = (1e-8, 1e3)
 
     @classmethod
-    def start(cls, hints: Hints) -> Terms:
+    def start(cls, hints: Hints, parity: Parity = "odd") -> Terms:
         """Start with the proxy's favourites, in proportion to their squared coefficients."""
         relative = hints.scores**2
         some = relative.sum() > 0
         relative = relative / relative.sum() if some else np.zeros(len(hints.terms))
-        return cls(0.05, hints.terms, relative)
+        return cls(0.05, hints.terms, relative, parity=parity)
 
     @classmethod
     def of(cls, terms: np.ndarray, variances: np.ndarray) -> Terms:
@@ -57,6 +59,12 @@ class Terms(Part):
     def variances(self) -> np.ndarray:
         """The prior variances of the terms, shape ``(t,)``."""
         return self.variance * self.relative
+
+    @property
+    def _odd(self) -> tuple[np.ndarray, np.ndarray]:
+        """The terms of odd order, which alone carry Shapley values, and their variances."""
+        odd = self.terms.sum(axis=1) % 2 == 1
+        return self.terms[odd], self.variances[odd]
 
     @property
     def total_variance(self) -> float:
@@ -91,17 +99,19 @@ class Terms(Part):
 
     def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
         """Add ``-2 sum_T w_T chi_T(x_j) / |T|`` over the terms with player i; see :class:`Part`."""
-        if len(self.terms) == 0:
+        terms, variances = self._odd
+        if len(terms) == 0:
             return
-        scale = -2.0 * self.variances / self.terms.sum(axis=1)
-        members = self.terms.astype(float)
+        scale = -2.0 * variances / terms.sum(axis=1)
+        members = terms.astype(float)
         for start in range(0, len(x), _BLOCK):
             rows = slice(start, start + _BLOCK)
-            out[rows] += (characters(x[rows], self.terms) * scale) @ members
+            out[rows] += (characters(x[rows], terms) * scale) @ members
 
     def add_prior_variances(self, out: np.ndarray) -> None:
         """Add ``4 w_T / |T|^2`` of the terms with player i; see :class:`Part`."""
-        out += (4.0 * self.variances / self.terms.sum(axis=1) ** 2) @ self.terms
+        terms, variances = self._odd
+        out += (4.0 * variances / terms.sum(axis=1) ** 2) @ terms
 
     def term_variances(self, terms: np.ndarray) -> np.ndarray:
         """Return the variances of those terms that are here; see :class:`Part`."""
