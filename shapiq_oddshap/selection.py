@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from shapiq_oddshap import fourier, trees
+from shapiq_oddshap.proxy import TreeProxy
 from shapiq_oddshap.regression import fit_terms, leave_one_out_error
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from shapiq_oddshap.regression import Fit
     from shapiq_oddshap.sample import Parity, Sample
@@ -66,10 +67,10 @@ class Proxy:
     """The gradient-boosted trees' own Shapley values (the paper's choice).
 
     Attributes:
-        params: LightGBM parameters that replace the paper's.
+        trees: How they are fitted.
     """
 
-    params: Mapping[str, Any] | None = None
+    trees: TreeProxy = field(default_factory=TreeProxy)
     name = "proxy"
 
     def error(self, sample: Sample, rng: np.random.Generator) -> float:
@@ -84,9 +85,7 @@ class Proxy:
         fold_of = np.concatenate([[-1, -1], folds[rows.members]])  # ∅ and [n] are in all
         for fold in range(folds.max() + 1):
             kept, left = fold_of != fold, folds == fold
-            leaves = trees.fit_proxy(
-                sample.coalitions[kept], sample.values[kept], self.params, seed
-            )
+            leaves = self.trees.fit(sample.coalitions[kept], sample.values[kept], seed)
             out = rows.coalitions[left]
             odd = (trees.predict(leaves, out) - trees.predict(leaves, ~out)) / 2
             errors[left] = rows.targets[left] - odd
@@ -95,7 +94,7 @@ class Proxy:
     def shapley_values(self, sample: Sample, rng: np.random.Generator) -> tuple[np.ndarray, None]:
         """Return the values; what they miss of the total is spread evenly."""
         seed = int(rng.integers(2**31))
-        leaves = trees.fit_proxy(sample.coalitions, sample.values, self.params, seed)
+        leaves = self.trees.fit(sample.coalitions, sample.values, seed)
         phi = trees.shapley_values(leaves)
         return phi + (sample.total - phi.sum()) / sample.n, None
 

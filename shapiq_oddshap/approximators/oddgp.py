@@ -16,8 +16,8 @@ from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.evaluation import check_callable, evaluate
 from shapiq_oddshap.gp import Hints, OddGPRecipe, Pairs, fit_odd_gp
+from shapiq_oddshap.proxy import TreeProxy
 from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
-from shapiq_oddshap.screening import ProxySPEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +110,7 @@ class OddGP(ShapleyApproximator):
         with run.clock("screening"):
             rows = sample.component("odd")
             seed = int(run.rng.integers(2**31))
-            spectrum = ProxySPEX().spectrum(sample, seed, odd_only=True)
+            spectrum = TreeProxy().interactions(sample, seed, parity="odd")
             count = max(ceil(len(sample.values) / recipe.evaluations_per_term) - n, 1)
             hints = Hints(spectrum.importance(), *spectrum.largest(count, min_order=3))
         pairs = Pairs(rows.coalitions, rows.targets, sample.total)

@@ -14,6 +14,7 @@ from shapiq_oddshap import fourier, trees
 from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
 from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.diagnostics import FitFacts
+from shapiq_oddshap.proxy import TreeProxy
 from shapiq_oddshap.regression import fit_terms
 from shapiq_oddshap.sampling import (
     PairedCoalitionSampler,
@@ -22,7 +23,7 @@ from shapiq_oddshap.sampling import (
     row_weights,
     size_weights,
 )
-from shapiq_oddshap.screening import ProxySPEX, Screener, resolve_screener, usable_terms
+from shapiq_oddshap.screening import Screener, resolve_screener, usable_terms
 from shapiq_oddshap.selection import Linear, Proxy, least_error
 
 if TYPE_CHECKING:
@@ -128,9 +129,8 @@ class FourierRegression(ShapleyApproximator):
     def _resolved(self) -> Screener:
         """Return the screening strategy that the options name."""
         screener = resolve_screener(self.screener)
-        if isinstance(screener, ProxySPEX) and screener.model is None:
-            return replace(screener, params=screener.params or self.proxy_params)
-        return screener
+        params = self.proxy_params
+        return screener if params is None else screener.with_proxy_params(params)
 
     def _design(self, run: Run) -> Design:
         """Draw coalitions, those that the screening strategy needs among them."""
@@ -175,8 +175,7 @@ class FourierRegression(ShapleyApproximator):
     def _fit_few(self, sample: Sample, screener: Screener, run: Run) -> Fitted:
         """Estimate where terms outnumber the budget, by the better of the candidates."""
         linear = Linear(self.parity)
-        own = screener.params if isinstance(screener, ProxySPEX) else None
-        proxy = Proxy(own or self.proxy_params)
+        proxy = Proxy(screener.proxy or TreeProxy(self.proxy_params))
         details: dict[str, float] = {}
         chosen: Candidate = proxy if self.low_budget == "proxy" else linear
         if self._n_terms(screener) == 0:

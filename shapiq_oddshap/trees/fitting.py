@@ -150,16 +150,25 @@ def checked_params(params: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(params, Mapping):
         msg = f"Received proxy parameters {params!r}, but a mapping such as {{'max_depth': 5}} is required."
         raise TypeError(msg)
-    main = {
-        alias: name
-        for name, aliases in lightgbm.basic._ConfigAliases._get_all_param_aliases().items()  # noqa: SLF001
-        for alias in [name, *aliases]
-    }
+    main = _parameter_names()
+    if not main:
+        return dict(params)
     unknown = sorted(params.keys() - main.keys())
     if unknown:
         msg = f"Received the proxy parameters {unknown}, but LightGBM has none of these names."
         raise ValueError(msg)
     return {main[name]: value for name, value in params.items()}
+
+
+def _parameter_names() -> dict[str, str]:
+    """Return the main name of every LightGBM parameter by all of its names.
+
+    LightGBM 4.5 to 4.7 keep the table in a private place. Where it is not, nothing is known, and
+    names go to LightGBM as they are given.
+    """
+    table = getattr(lightgbm.basic, "_ConfigAliases", None)
+    known: dict[str, list[str]] = getattr(table, "_get_all_param_aliases", dict)()
+    return {alias: name for name, aliases in known.items() for alias in [name, *aliases]}
 
 
 def _proxy_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
