@@ -25,7 +25,7 @@ from sklearn.preprocessing import scale
 from threadpoolctl import threadpool_limits
 
 from shapiq_oddshap import OddSHAP
-from shapiq_oddshap.evaluation import EvaluatedGame
+from shapiq_oddshap.evaluated_game import EvaluatedGame
 
 N_POINTS = 30
 MISLABELLED = (3, 8, 14, 21, 27)

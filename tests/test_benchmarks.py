@@ -23,7 +23,7 @@ from benchmarks.games import CountedGame, GameUnavailableError, Source, load_ins
 from benchmarks.methods import METHODS
 from shapiq_oddshap import OddGP, fourier, trees
 from shapiq_oddshap.approximators.ffd import required_budget
-from shapiq_oddshap.evaluation import EvaluationError
+from shapiq_oddshap.evaluated_game import EvaluationError
 
 N = 7
 
