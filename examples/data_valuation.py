@@ -1,4 +1,6 @@
-"""What is each training point worth? Retraining a model, killed and resumed.
+"""
+What is each training point worth? Retraining a model, killed and resumed
+=========================================================================
 
 The players are 30 training points, some of them mislabelled; the value of a coalition is the
 log-likelihood of held-out data under a model that is really trained on it. A first process is
@@ -89,7 +91,7 @@ def run_and_kill(budget: int, store: Path) -> None:
 
 def main() -> None:
     """Run, kill, resume and extend the valuation, and print who is worth what."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Retraining a model, killed and resumed.")
     parser.add_argument("--budget", type=int, default=400, help="evaluations (default: 400)")
     parser.add_argument("--store", type=Path, help="file to keep values in (default: temporary)")
     parser.add_argument("--jobs", type=int, default=1, help="worker processes (default: 1)")
