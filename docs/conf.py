@@ -9,6 +9,8 @@ from importlib.metadata import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sphinx.errors import ExtensionError
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
@@ -35,7 +37,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinxcontrib.bibtex",
 ]
-exclude_patterns = ["auto_examples/**.ipynb", "sg_execution_times.rst"]
+exclude_patterns = ["auto_examples/**.ipynb", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 templates_path = ["_templates"]
 
 # ------------------------------------------------------------------------------- references
@@ -136,7 +138,20 @@ def _link_sources(_app: Sphinx, _page: str, source: list[str]) -> None:
     source[0] = re.sub(outside, rf"\1({SOURCE}/blob/main/\2)", source[0])
 
 
+def _check_offline(app: Sphinx, error: Exception | None) -> None:
+    """Refuse pages that would load scripts, styles, fonts or pictures from elsewhere."""
+    if error is None and app.builder.format == "html":
+        loads = re.compile(
+            r"<(?:script|img|iframe)[^>]*src=\"?https?:|<link[^>]*stylesheet[^>]*https?:"
+        )
+        for page in Path(app.outdir).rglob("*.html"):
+            if loads.search(page.read_text("utf-8")):
+                msg = f"{page} needs the network."
+                raise ExtensionError(msg)
+
+
 def setup(app: Sphinx) -> None:
-    """Connect the two above."""
+    """Connect the above."""
     app.connect("autodoc-process-docstring", _escape_bars)
     app.connect("source-read", _link_sources)
+    app.connect("build-finished", _check_offline)

@@ -18,6 +18,7 @@ from multiprocessing import Process
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
@@ -89,6 +90,16 @@ def run_and_kill(budget: int, store: Path) -> None:
     print(f"budget {budget}: killed when {len(stored)} values were stored")
 
 
+def draw(values: np.ndarray) -> None:
+    """Draw the worth of every point, from the least to the greatest."""
+    order = np.argsort(values)
+    colours = np.where(np.isin(order, MISLABELLED), "#ff0d57", "#1e88e5")
+    _, axes = plt.subplots(figsize=(7, 3), layout="constrained")
+    axes.bar(np.arange(N_POINTS), values[order], color=colours, tick_label=order)
+    axes.set_xlabel("training point (red: mislabelled)")
+    axes.set_ylabel("worth, log-likelihood")
+
+
 def main() -> None:
     """Run, kill, resume and extend the valuation, and print who is worth what."""
     parser = argparse.ArgumentParser(description="Retraining a model, killed and resumed.")
@@ -105,6 +116,7 @@ def main() -> None:
     for point in np.argsort(values)[: len(MISLABELLED)]:
         remark = "mislabelled" if point in MISLABELLED else ""
         print(f"  {point:2} {values[point]:+.4f} {remark}".rstrip())
+    draw(values)
 
 
 if __name__ == "__main__":

@@ -44,11 +44,11 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(7, 3.4), layout="constrained
 left.imshow(image.reshape(8, 8), cmap="gray_r")
 left.set_title(f"classified as {predicted}")
 extreme = np.abs(phi).max()
-shown = right.imshow(phi.reshape(4, 4), cmap="RdBu", vmin=-extreme, vmax=extreme)
+shown = right.imshow(phi.reshape(4, 4), cmap="RdBu_r", vmin=-extreme, vmax=extreme)
 for player, (value, half) in enumerate(zip(phi, error, strict=True)):
-    white = "white" if abs(value) > extreme / 2 else "black"
-    text = f"{value:+.1f}\n±{half:.1f}"
-    right.text(player % 4, player // 4, text, ha="center", va="center", fontsize=8, color=white)
+    ink = {"color": "white" if abs(value) > extreme / 2 else "black", "fontsize": 8}
+    text = f"{value:+.2f}\n±{half:.2f}"
+    right.text(player % 4, player // 4, text, ha="center", va="center", **ink)
 right.set_title("attribution of the patches, 90 % intervals")
 figure.colorbar(shown, ax=right)
 for axes in (left, right):
