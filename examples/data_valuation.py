@@ -96,6 +96,7 @@ def draw(values: np.ndarray) -> None:
     colours = np.where(np.isin(order, MISLABELLED), "#ff0d57", "#1e88e5")
     _, axes = plt.subplots(figsize=(7, 3), layout="constrained")
     axes.bar(np.arange(N_POINTS), values[order], color=colours, tick_label=order)
+    axes.tick_params(axis="x", labelsize=7)
     axes.set_xlabel("training point (red: mislabelled)")
     axes.set_ylabel("worth, log-likelihood")
 

@@ -19,9 +19,11 @@ def _inline(translator: HTML5Translator, node: Element) -> None:
 
 
 def _block(translator: HTML5Translator, node: Element) -> None:
-    number = f"<span class='eqno'>({node['number']})</span>" if node["number"] else ""
+    # a label ends in the number that the text and the docstrings cite
+    label = (node.get("label") or "").rpartition("-")[2]
+    number = f"<span class='eqno'>({label})</span>" if label else ""
     ids = f" id='{node['ids'][0]}'" if node["ids"] else ""
-    formula = convert(node.astext(), display="block")
+    formula = f"<div class='formula'>{convert(node.astext(), display='block')}</div>"
     translator.body.append(f"<div class='math'{ids}>{formula}{number}</div>\n")
     raise nodes.SkipNode
 
