@@ -85,8 +85,8 @@ def test_no_block_of_a_page_escapes_the_tests(page):
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_the_commands_of_a_page_name_what_is_there(page):
-    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.MULTILINE)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
         "optional-dependencies"
     ]
     for line in "".join(blocks(page, "sh")).splitlines():
