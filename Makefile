@@ -32,7 +32,7 @@ check: $(VENV)/.dev
 # The site, in build/docs; examples that did not change are not run again.
 docs: $(VENV)/.docs
 	rm -rf docs/generated
-	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -n -W --keep-going --color -d build/doctrees docs build/docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going --color -d build/doctrees docs build/docs
 
 # Wheel and sdist, each installed where nothing else is and tried from a directory without the sources.
 dist: $(VENV)/.dev

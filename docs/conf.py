@@ -42,6 +42,7 @@ templates_path = ["_templates"]
 
 # ------------------------------------------------------------------------------- references
 # A link to a name of this package that leads nowhere is an error.
+nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(?!shapiq_oddshap).*"),
     (
@@ -51,14 +52,14 @@ nitpick_ignore_regex = [
 ]
 bibtex_bibfiles = ["references.bib"]
 bibtex_reference_style = "author_year"
-# Other projects' names become links where their inventories can be read; a build needs no network.
+# Other projects' names become links on the published site; any other build needs no network.
 intersphinx_mapping = (
     {
         "python": ("https://docs.python.org/3", None),
         "numpy": ("https://numpy.org/doc/stable", None),
         "shapiq": ("https://shapiq.readthedocs.io/en/latest", None),
     }
-    if os.environ.get("READTHEDOCS") or os.environ.get("GITHUB_ACTIONS")
+    if os.environ.get("READTHEDOCS")
     else {}
 )
 
@@ -99,6 +100,7 @@ sphinx_gallery_conf = {
     "reference_url": {"shapiq_oddshap": None},
     "filename_pattern": r".*\.py",
     "within_subsection_order": "FileNameSortKey",
+    "capture_repr": (),
     "download_all_examples": False,
     "show_signature": False,
     "abort_on_example_error": True,

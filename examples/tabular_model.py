@@ -30,16 +30,16 @@ explainer = shapiq.TabularExplainer(
     sample_size=50,
     random_state=0,
 )
-values = explainer.explain(test[0], budget=400)
+values = explainer.explain(test[4], budget=400)
 print(values)
 
 # %%
-values.plot_waterfall(feature_names=data.feature_names, show=False)
+values.plot_waterfall(feature_names=data.feature_names, abbreviate=False, show=False)
 
 # %%
 # An instance instead of a name has its own options. Its diagnostics say what the run did: which way
 # it took, how many interactions the regression held, and how long each stage took.
-explainer.imputer.fit(test[:1])
+explainer.imputer.fit(test[4:5])
 approximator = shapiq_oddshap.OddSHAP(n=10, interaction_factor=20, random_state=0)
 values, diagnostics = approximator.approximate_with_diagnostics(400, explainer.imputer)
 print(diagnostics)
