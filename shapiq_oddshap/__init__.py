@@ -14,7 +14,7 @@ from shapiq_oddshap.approximators import (
     UnpairedAllSHAP,
     UnpairedOddSHAP,
 )
-from shapiq_oddshap.diagnostics import Diagnostics
+from shapiq_oddshap.diagnostics import Diagnostics, Estimate
 from shapiq_oddshap.evaluation import (
     EvaluatedGame,
     EvaluationError,
@@ -41,6 +41,7 @@ __all__ = [
     "SCREENERS",
     "SPEX",
     "Diagnostics",
+    "Estimate",
     "EvaluatedGame",
     "EvaluationError",
     "EvaluationReport",

@@ -1,4 +1,4 @@
-"""The frozen record of what one run did, and the stopwatch that fills its seconds."""
+"""The frozen result of one run, what it says about itself, and the stopwatch of its seconds."""
 
 from __future__ import annotations
 
@@ -10,12 +10,27 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Diagnostics", "Stopwatch"]
+    import numpy as np
+    from shapiq import InteractionValues
+
+__all__ = ["Diagnostics", "Estimate", "FitFacts", "Stopwatch"]
 
 
-@dataclass(frozen=True)
-class Diagnostics:
-    """What a run did, returned by ``approximate_with_diagnostics`` beside the values.
+@dataclass(frozen=True, kw_only=True)
+class FitFacts:
+    """What a fit tells of itself: the part of :class:`Diagnostics` that is the approximator's own."""
+
+    path: str
+    screener: str | None = None
+    n_terms: int = 0
+    solver: str | None = None
+    condition: float | None = None
+    details: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnostics(FitFacts):
+    """What a run did, the ``diagnostics`` of an :class:`Estimate`.
 
     Attributes:
         approximator: Class name of the approximator.
@@ -35,12 +50,6 @@ class Diagnostics:
     n: int
     budget: int
     evaluations: int
-    path: str
-    screener: str | None = None
-    n_terms: int = 0
-    solver: str | None = None
-    condition: float | None = None
-    details: Mapping[str, float] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -63,6 +72,23 @@ class Diagnostics:
         ]
         lines += [f"  {name}  {value:.6g}" for name, value in self.details.items()]
         return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """The result of one run, as ``approximator.estimate(budget, game)`` returns it.
+
+    Attributes:
+        values: The Shapley values, with f(∅) as the value of the empty interaction.
+        variances: The variances of their errors in squared units of the game, shape ``(n,)``: zero
+            where all coalitions were evaluated, infinite where the sample tells nothing, and
+            ``None`` where the approximator does not estimate them.
+        diagnostics: What the run did.
+    """
+
+    values: InteractionValues
+    variances: np.ndarray | None
+    diagnostics: Diagnostics
 
 
 class Stopwatch:

@@ -13,14 +13,20 @@ import numpy as np
 import scipy.linalg
 
 from shapiq_oddshap.fourier import parities, singletons
-from shapiq_oddshap.sampling import BLOCK
+from shapiq_oddshap.sample import BLOCK, has_parity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shapiq_oddshap.sampling import Sample
+    from shapiq_oddshap.sample import Parity, Sample
 
-__all__ = ["Fit", "constrained_least_squares", "leave_one_out_error", "main_effects"]
+__all__ = [
+    "Fit",
+    "constrained_least_squares",
+    "fit_terms",
+    "leave_one_out_error",
+    "main_effects",
+]
 
 _WORST_CONDITION = 1e7
 """Above this the normal equations would lose more than half of the digits: take QR instead."""
@@ -35,11 +41,13 @@ class Fit:
     """A solved regression.
 
     Attributes:
+        terms: The terms as boolean rows, shape ``(n_terms, n)``.
         coefficients: β, shape ``(n_terms,)``.
         solver: ``"cholesky"`` (normal equations) or ``"lstsq"`` (rank-revealing).
         condition: 1-norm condition estimate of the normal matrix; ``None`` if it was not formed.
     """
 
+    terms: np.ndarray
     coefficients: np.ndarray
     solver: str
     condition: float | None
@@ -81,9 +89,45 @@ def constrained_least_squares(
             beta = scipy.linalg.cho_solve(factor, moments, check_finite=False)
             along = scipy.linalg.cho_solve(factor, constraints.T, check_finite=False)
             beta += along @ np.linalg.solve(constraints @ along, totals - constraints @ beta)
-            return Fit(_enforce(beta, constraints, totals), "cholesky", condition)
+            return Fit(terms, _enforce(beta, constraints, totals), "cholesky", condition)
     beta = _project(design, constraints, totals)
-    return Fit(_enforce(beta, constraints, totals), "lstsq", condition)
+    return Fit(terms, _enforce(beta, constraints, totals), "lstsq", condition)
+
+
+def fit_terms(sample: Sample, terms: np.ndarray, parity: Parity) -> Fit:
+    """Regress a game, or one component of it, on terms, exactly at the empty and the grand one.
+
+    Args:
+        sample: Evaluated coalitions.
+        terms: Terms as boolean rows, shape ``(n_terms, n)``: of odd order, the singletons first, if
+            ``parity`` is ``"odd"``; of even order if it is ``"even"``; but for the constant, which
+            comes in front where even terms are fitted.
+        parity: Which component the rows are of; ``"both"`` takes the coalitions as they are.
+
+    Returns:
+        The coefficients in units of the game and their terms; that of the constant is relative to
+        f(∅) for ``"both"`` and to (f(∅) + f([n])) / 2 for ``"even"``.
+    """
+    if parity == "odd":
+        odd = sample.component("odd")
+        return constrained_least_squares(
+            terms,
+            *(odd.coalitions, odd.targets, odd.weights),
+            np.ones((1, len(terms))),
+            np.array([-sample.total / 2]),
+            odd.singletons_gram,
+        )
+    terms = np.concatenate([np.zeros((1, sample.n), dtype=bool), terms])
+    if parity == "even":
+        even = sample.component("even")
+        rows = (even.coalitions, even.targets, even.weights)
+        return constrained_least_squares(terms, *rows, np.ones((1, len(terms))), np.zeros(1))
+    # centred at f(∅), where the even part of the constraints is worth total / 2
+    rows = (sample.coalitions[2:], sample.values[2:] - sample.empty_value, sample.weights[2:])
+    is_odd = has_parity(terms.sum(axis=1), "odd")
+    constraints = np.array([is_odd, ~is_odd], dtype=float)
+    totals = np.array([-sample.total / 2, sample.total / 2])
+    return constrained_least_squares(terms, *rows, constraints, totals)
 
 
 def main_effects(sample: Sample) -> np.ndarray:
@@ -95,16 +139,7 @@ def main_effects(sample: Sample) -> np.ndarray:
     Returns:
         The values in units of the game, shape ``(m,)``.
     """
-    n, rows = sample.n, sample.odd_rows
-    fit = constrained_least_squares(
-        singletons(n),
-        rows.coalitions,
-        rows.targets,
-        rows.weights,
-        np.ones((1, n)),
-        np.array([-sample.total / 2]),
-        rows.singletons_gram,
-    )
+    rows, fit = sample.component("odd"), fit_terms(sample, singletons(sample.n), "odd")
     effects = np.empty(len(rows.targets))
     for start in range(0, len(effects), BLOCK):
         block = slice(start, start + BLOCK)

@@ -7,8 +7,7 @@ of a larger one, so that stored evaluations serve again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from math import comb
 from typing import TYPE_CHECKING
 
@@ -24,10 +23,7 @@ if TYPE_CHECKING:
     from shapiq.approximator.sampling import CoalitionSampler
 
 __all__ = [
-    "BLOCK",
-    "OddRows",
     "PairedCoalitionSampler",
-    "Sample",
     "UnpairedCoalitionSampler",
     "distinct_rows",
     "row_keys",
@@ -35,109 +31,8 @@ __all__ = [
     "size_weights",
 ]
 
-BLOCK = 4096
-"""Rows of a regression that are held as floats at a time."""
-
 _LARGEST_RANK = 2**62
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Evaluated coalitions: distinct, the empty one first and the grand one second.
-
-    Attributes:
-        coalitions: Boolean rows, shape ``(m, n)``.
-        values: The game's values, shape ``(m,)``.
-        weights: Regression weights, shape ``(m,)``; zero for the empty and the grand coalition.
-    """
-
-    coalitions: np.ndarray
-    values: np.ndarray
-    weights: np.ndarray
-
-    @property
-    def n(self) -> int:
-        """Number of players."""
-        return int(self.coalitions.shape[1])
-
-    @property
-    def empty_value(self) -> float:
-        """The value of the empty coalition, f(∅)."""
-        return float(self.values[0])
-
-    @property
-    def total(self) -> float:
-        """What the players share, f([n]) - f(∅)."""
-        return float(self.values[1] - self.values[0])
-
-    @cached_property
-    def odd_rows(self) -> OddRows:
-        """The rows of the odd regression, in the order in which the pairs first appear.
-
-        For odd terms χ_T(Sᶜ) = -χ_T(S), so the two rows of a pair are one row with the added
-        weight and the weighted mean of f(S) - β_∅ and -(f(Sᶜ) - β_∅) as its target (paper, Theorem
-        3.2). A coalition without its complement keeps its own row. All who ask share the arrays,
-        which are read-only.
-        """
-        coalitions, weights = self.coalitions[2:], self.weights[2:]
-        if len(coalitions) == 0:
-            return OddRows.shared(coalitions, np.zeros(0), np.zeros(0), np.zeros(0, dtype=int))
-        # Differences to f(∅) first: they stay exact where the values are large and close together.
-        centred = self.values[2:] - self.empty_value - self.total / 2
-        flip = coalitions[:, -1]
-        _, first, pair = np.unique(
-            row_keys(coalitions ^ flip[:, None]), return_index=True, return_inverse=True
-        )
-        pair = pair.ravel()
-        added = np.bincount(pair, weights)
-        targets = np.bincount(pair, weights * np.where(flip, -centred, centred)) / added
-        order = np.argsort(first)
-        first, targets, added = first[order], targets[order], added[order]
-        targets = np.where(flip[first], -targets, targets)
-        members = np.argsort(order)[pair]
-        return OddRows.shared(coalitions[first], targets, added / added.mean(), members)
-
-
-@dataclass(frozen=True)
-class OddRows:
-    """One row per complementary pair (or per coalition that was sampled alone).
-
-    Attributes:
-        coalitions: One member of each pair as boolean rows, shape ``(rows, n)``.
-        targets: The odd component there, (f(S) - f(Sᶜ)) / 2, shape ``(rows,)``.
-        weights: Regression weights, mean one, shape ``(rows,)``.
-        members: The row of each coalition of the sample but ∅ and [n], shape ``(m - 2,)``.
-    """
-
-    coalitions: np.ndarray
-    targets: np.ndarray
-    weights: np.ndarray
-    members: np.ndarray
-
-    @classmethod
-    def shared(cls, *arrays: np.ndarray) -> OddRows:
-        """Return rows that nobody can write to: screening strategies may be anyone's."""
-        for array in arrays:
-            array.flags.writeable = False
-        return cls(*arrays)
-
-    @cached_property
-    def singletons_gram(self) -> np.ndarray:
-        """The normal matrix of the singletons, which every odd regression has in its corner.
-
-        Σ_r w_r χ_i(S_r) χ_j(S_r), summed in blocks of rows, shape ``(n, n)``.
-        """
-        n = self.coalitions.shape[1]
-        gram = np.zeros((n, n))
-        for start in range(0, len(self.targets), BLOCK):
-            rows = slice(start, start + BLOCK)
-            # one contiguous row per player, in bytes up to the last step: memory is what takes time
-            signs = 1 - 2 * np.ascontiguousarray(self.coalitions[rows].T).view(np.int8)
-            block = signs * np.sqrt(self.weights[rows])
-            gram += block @ block.T
-        gram.flags.writeable = False
-        return gram
 
 
 def row_keys(rows: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ class Given(Screener):
     def __init__(self, terms):
         self.terms = terms
 
-    def screen(self, sample, max_terms, rng, *, odd_only):
+    def screen(self, sample, max_terms, rng, *, parity):
         return self.terms
 
 

@@ -1,13 +1,15 @@
 import numpy as np
 import pytest
 
-from shapiq_oddshap import regression, sampling
+from shapiq_oddshap import regression
+from shapiq_oddshap import sample as sample_module
 from shapiq_oddshap.regression import (
     constrained_least_squares,
     leave_one_out_error,
     main_effects,
 )
-from shapiq_oddshap.sampling import PairedCoalitionSampler, Sample, row_weights
+from shapiq_oddshap.sample import Sample
+from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
 from tests.helpers import all_coalitions
 
 
@@ -76,7 +78,7 @@ def test_a_known_corner_changes_nothing(monkeypatch):
     coalitions = sampler.coalitions_matrix
     values = np.random.default_rng(0).normal(size=len(coalitions))
     sample = Sample(coalitions, values, row_weights(sampler))
-    rows = sample.odd_rows
+    rows = sample.component("odd")
     whole = rows.singletons_gram
     signs = 1.0 - 2.0 * rows.coalitions
     np.testing.assert_allclose(whole, signs.T @ (signs * rows.weights[:, None]), atol=1e-12)
@@ -94,8 +96,8 @@ def test_a_known_corner_changes_nothing(monkeypatch):
         np.eye(n, dtype=bool), *arguments[1:4], np.ones((1, n)), np.array([-sample.total / 2])
     )
     np.testing.assert_allclose(main_effects(sample), (1.0 - 2.0 * coalitions) @ linear, atol=1e-10)
-    monkeypatch.setattr(sampling, "BLOCK", 16)
-    in_blocks = Sample(coalitions, values, sample.weights).odd_rows.singletons_gram
+    monkeypatch.setattr(sample_module, "BLOCK", 16)
+    in_blocks = Sample(coalitions, values, sample.weights).component("odd").singletons_gram
     np.testing.assert_allclose(in_blocks, whole, atol=1e-10)
 
 

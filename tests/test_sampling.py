@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from shapiq.approximator.sampling import CoalitionSampler
 
 from shapiq_oddshap import PairedCoalitionSampler, UnpairedCoalitionSampler
+from shapiq_oddshap.sample import Sample
 from shapiq_oddshap.sampling import (
-    Sample,
     coalitions_per_size,
     pairs_per_size,
     row_keys,
@@ -179,7 +179,7 @@ def test_odd_rows_pair_what_has_a_complement_and_keep_what_has_not():
     coalitions = np.concatenate([everything[:2], inner]).astype(bool)
     weights = np.concatenate([[0, 0], rng.random(len(inner)) + 0.1])
     sample = Sample(coalitions, game(coalitions), weights)
-    rows = sample.odd_rows
+    rows = sample.component("odd")
     for array in (rows.coalitions, rows.targets, rows.weights, rows.members, rows.singletons_gram):
         assert not array.flags.writeable
     found, expected = {}, {}

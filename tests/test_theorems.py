@@ -8,7 +8,8 @@ import pytest
 
 from shapiq_oddshap.fourier import parities, shapley_values, singletons
 from shapiq_oddshap.regression import constrained_least_squares
-from shapiq_oddshap.sampling import PairedCoalitionSampler, Sample, size_weights
+from shapiq_oddshap.sample import Sample
+from shapiq_oddshap.sampling import PairedCoalitionSampler, size_weights
 from tests.helpers import all_coalitions, random_game, shapley_by_definition
 
 N = 6
@@ -81,7 +82,7 @@ def test_even_odd_separation(order, budget):
         sample.weights[2:],
         sample.values[:2],
     )
-    rows, odd = sample.odd_rows, terms_up_to(order, parity=1)
+    rows, odd = sample.component("odd"), terms_up_to(order, parity=1)
     fit = constrained_least_squares(
         odd,
         rows.coalitions,

@@ -25,7 +25,7 @@ class PairedAllSHAP(FourierRegression):
     """
 
     paired = True
-    odd_only = False
+    parity = "both"
 
 
 class UnpairedOddSHAP(FourierRegression):
@@ -46,7 +46,7 @@ class UnpairedOddSHAP(FourierRegression):
     """
 
     paired = False
-    odd_only = True
+    parity = "odd"
 
 
 class UnpairedAllSHAP(FourierRegression):
@@ -67,4 +67,4 @@ class UnpairedAllSHAP(FourierRegression):
     """
 
     paired = False
-    odd_only = False
+    parity = "both"

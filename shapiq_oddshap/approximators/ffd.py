@@ -7,24 +7,33 @@ without j, so that φ_j = Σ_c ω_c (f(c + j) - f(c)).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import scipy.interpolate
 import scipy.linalg
 import scipy.stats
 
-from shapiq_oddshap.approximators.base import Estimate, Run, ShapleyApproximator
-from shapiq_oddshap.approximators.table import GameTable
+from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
+from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.sampling import row_keys
+
+if TYPE_CHECKING:
+    from shapiq_oddshap.approximators.base import Design
+    from shapiq_oddshap.sample import Sample
 
 __all__ = [
     "FFDRD",
     "FFDRDCorrected",
     "agree",
+    "averages",
     "context_weights",
     "contexts",
+    "contributions",
     "design",
     "key_players",
     "latin_permutations",
+    "marginals",
     "prefixes",
     "required_budget",
     "smoothed",
@@ -123,6 +132,19 @@ def design(n: int, rng: np.random.Generator) -> np.ndarray:
     return rows
 
 
+def averages(values: np.ndarray) -> np.ndarray:
+    """Return FFD-RD's values from those of the designs (Zhou et al., Algorithm 1).
+
+    Args:
+        values: The game at the rows of :func:`design`, shape ``(n, 2, 2q)``.
+
+    Returns:
+        The values, shape ``(n,)``.
+    """
+    present, absent = np.moveaxis(values, 1, 0)
+    return np.asarray((present - absent) @ context_weights(len(values)))
+
+
 def latin_permutations(n: int, rng: np.random.Generator) -> np.ndarray:
     """Draw the rows of six random Latin squares: cyclic shifts, rows and columns permuted.
 
@@ -156,6 +178,17 @@ def prefixes(permutations: np.ndarray, player: int) -> np.ndarray:
     arrival = np.argsort(permutations, axis=1)
     own = arrival[:, [player]]
     return np.stack([arrival <= own, arrival < own])
+
+
+def marginals(permutations: np.ndarray, players: np.ndarray) -> np.ndarray:
+    """Return :func:`prefixes` of several players, shape ``(len(players), 2, k, n)``."""
+    return np.stack([prefixes(permutations, player) for player in players.tolist()])
+
+
+def contributions(values: np.ndarray) -> np.ndarray:
+    """Return players' mean contributions from the values at :func:`marginals`."""
+    present, absent = np.moveaxis(values, 1, 0)
+    return np.asarray((present - absent).mean(axis=1))
 
 
 def key_players(phi: np.ndarray, count: int) -> np.ndarray:
@@ -261,25 +294,22 @@ class FFDRD(ShapleyApproximator):
         """Return the smallest budget that ``approximate`` takes, see :func:`required_budget`."""
         return required_budget(self.n)
 
-    def _estimate(self, run: Run) -> Estimate:
-        """Evaluate the union of all players' designs and average."""
-        values = GameTable(run.evaluate, self.n)
-        phi, path = self._correct(self._design_values(run, values), run, values)
+    def _design(self, run: Run) -> Design:
+        """Ask for the union of all players' designs."""
+        rows = design(self.n, run.rng)
+        yield rows
+        return Plan(notes=rows)
+
+    def _fit(self, sample: Sample, notes: np.ndarray, run: Run) -> Fitted:
+        """Average marginal contributions."""
+        del run
+        return self._shifted(sample, averages(sample.at(notes)), "design")
+
+    def _shifted(self, sample: Sample, phi: np.ndarray, path: str) -> Fitted:
+        """Return the values, made efficient if that was asked for."""
         if self.efficiency_shift:
-            phi = phi + (run.boundary[1] - run.boundary[0] - phi.sum()) / self.n
-        return Estimate(phi, path)
-
-    def _design_values(self, run: Run, values: GameTable) -> np.ndarray:
-        """Return FFD-RD's values, shape ``(n,)`` (Zhou et al., Algorithm 1)."""
-        with run.clock("sampling"):
-            rows = design(self.n, run.rng)
-        present, absent = np.moveaxis(values(rows), 1, 0)
-        return (present - absent) @ context_weights(self.n)
-
-    def _correct(self, phi: np.ndarray, run: Run, values: GameTable) -> tuple[np.ndarray, str]:
-        """Return the values as they are, and the path by name."""
-        del run, values
-        return phi, "design"
+            phi = phi + (sample.total - phi.sum()) / self.n
+        return Fitted(phi, FitFacts(path=path))
 
 
 class FFDRDCorrected(FFDRD):
@@ -318,19 +348,34 @@ class FFDRDCorrected(FFDRD):
         inner = min(2 * _MANY_PLAYERS, self.n - 1)
         return int(min(required_budget(self.n) + _SQUARES * self.n * inner, 2**self.n))
 
-    def _correct(self, phi: np.ndarray, run: Run, values: GameTable) -> tuple[np.ndarray, str]:
-        """Scale or smooth (Zhou et al., Algorithm 2)."""
+    def _design(self, run: Run) -> Design:
+        """Ask for the designs, for six players' prefixes, and for those of more if need be."""
+        rows = design(self.n, run.rng)
+        boundary = np.array([[False] * self.n, [True] * self.n])
+        values = yield np.concatenate([boundary, rows.reshape(-1, self.n)])
+        phi = averages(values[2:].reshape(rows.shape[:-1]))
         permutations = latin_permutations(self.n, run.rng)
-        total = run.boundary[1] - run.boundary[0]
+        factor = _factor(phi, values[1] - values[0])
+        scaled = False
+        if 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR:
+            few = key_players(phi, _FEW_PLAYERS)
+            scaled = agree(phi[few], contributions((yield marginals(permutations, few))))
+        if not scaled:
+            yield marginals(permutations, key_players(phi, _MANY_PLAYERS))
+        return Plan(notes=(rows, permutations, scaled))
 
-        def estimates(players: np.ndarray) -> np.ndarray:
-            rows = np.stack([prefixes(permutations, player) for player in players.tolist()])
-            present, absent = np.moveaxis(values(rows), 1, 0)
-            return (present - absent).mean(axis=1)
-
-        few = key_players(phi, _FEW_PLAYERS)
-        factor = total / (phi.sum() or np.inf)
-        if 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR and agree(phi[few], estimates(few)):
-            return phi * factor, "design, scaled"
+    def _fit(self, sample: Sample, notes: Any, run: Run) -> Fitted:  # noqa: ANN401
+        """Scale or smooth (Zhou et al., Algorithm 2)."""
+        del run
+        rows, permutations, scaled = notes
+        phi = averages(sample.at(rows))
+        if scaled:
+            return self._shifted(sample, phi * _factor(phi, sample.total), "design, scaled")
         many = key_players(phi, _MANY_PLAYERS)
-        return smoothed(phi, many, estimates(many)), "design, smoothed"
+        estimates = contributions(sample.at(marginals(permutations, many)))
+        return self._shifted(sample, smoothed(phi, many, estimates), "design, smoothed")
+
+
+def _factor(phi: np.ndarray, total: float) -> float:
+    """Return what makes the values sum to the total, zero if they sum to none."""
+    return float(total / (phi.sum() or np.inf))

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from shapiq_oddshap import fourier
-from shapiq_oddshap.approximators.base import Estimate, Run, ShapleyApproximator, as_integer
-from shapiq_oddshap.approximators.table import GameTable
+from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
+from shapiq_oddshap.checks import as_integer
+from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.screening.sparse import HashedDesign, recover
+
+if TYPE_CHECKING:
+    from shapiq_oddshap.approximators.base import Design
+    from shapiq_oddshap.sample import Sample
 
 __all__ = ["FourierSHAP", "required_budget"]
 
@@ -81,24 +88,25 @@ class FourierSHAP(ShapleyApproximator):
             ValueError: If an argument is out of its range.
         """
         super().__init__(n, max_order=max_order, index=index, random_state=random_state)
-        self.rounds = as_integer(rounds, "rounds", "a number of hashes such as rounds=5")
-        if self.rounds < 1:
-            msg = f"Received rounds={rounds}, but at least 1 is required. Please pass rounds=5."
-            raise ValueError(msg)
+        self.rounds = as_integer(rounds, "rounds", "a number of hashes such as rounds=5", least=1)
 
     def required_budget(self) -> int:
         """Return the smallest budget that ``approximate`` takes: two bins a round."""
         return int(min(required_budget(self.n, 1, self.rounds), 2**self.n))
 
-    def _estimate(self, run: Run) -> Estimate:
-        """Transform with the largest b that fits the budget."""
+    def _design(self, run: Run) -> Design:
+        """Hash with the largest b that fits the budget."""
         bits = 1
         while required_budget(self.n, bits + 1, self.rounds) <= run.budget:
             bits += 1
-        with run.clock("sampling"):
-            design = HashedDesign.draw(self.n, bits, self.rounds, run.rng)
-            coalitions = design.coalitions()
-        values = GameTable(run.evaluate, self.n)(coalitions) - run.boundary.mean()
+        design = HashedDesign.draw(self.n, bits, self.rounds, run.rng)
+        yield design.coalitions()
+        return Plan(notes=design)
+
+    def _fit(self, sample: Sample, notes: HashedDesign, run: Run) -> Fitted:
+        """Transform, and read the Shapley values off."""
+        design, coalitions = notes, notes.coalitions()
+        values = sample.at(coalitions) - sample.values[:2].mean()
         with run.clock("transform"):
             terms, coefficients = recover(design, values, strict=True)
             exact = coefficients @ fourier.parities(terms, coalitions.reshape(-1, self.n))
@@ -107,5 +115,5 @@ class FourierSHAP(ShapleyApproximator):
                 found = recover(design, rest, strict=False)
                 terms = np.concatenate([terms, found[0]])
                 coefficients = np.concatenate([coefficients, found[1]])
-        phi = fourier.shapley_values(coefficients, terms)
-        return Estimate(phi, path="transform", n_terms=len(terms), details={"bits": bits})
+        facts = FitFacts(path="transform", n_terms=len(terms), details={"bits": design.bits})
+        return Fitted(fourier.shapley_values(coefficients, terms), facts)

@@ -5,27 +5,27 @@ from __future__ import annotations
 import copy
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from scipy.special import ndtri
 
-from shapiq_oddshap.approximators.base import (
-    Estimate,
-    Run,
-    ShapleyApproximator,
-    as_integer,
-)
+from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
 from shapiq_oddshap.approximators.table import GameTable
+from shapiq_oddshap.checks import as_integer
+from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.evaluation import check_callable, evaluate
-from shapiq_oddshap.gp import fit_odd_gp
-from shapiq_oddshap.sampling import PairedCoalitionSampler, Sample, row_weights
-from shapiq_oddshap.screening import ProxySPEX
+from shapiq_oddshap.gp import Hints, OddGPRecipe, Pairs, fit_odd_gp
+from shapiq_oddshap.proxy import TreeProxy
+from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shapiq import Game, InteractionValues
+
+    from shapiq_oddshap.approximators.base import Design
+    from shapiq_oddshap.sample import Sample
 
     Value = Callable[[np.ndarray], np.ndarray]
 
@@ -64,44 +64,64 @@ class OddGP(ShapleyApproximator):
         True
     """
 
-    def _estimate(self, run: Run) -> Estimate:
-        """Sample, screen, fit the process."""
+    def __init__(
+        self,
+        n: int,
+        *,
+        recipe: OddGPRecipe | None = None,
+        max_order: int = 1,
+        index: str = "SV",
+        random_state: int | None = None,
+    ) -> None:
+        """Initialize the approximator.
+
+        Args:
+            n: The number of players.
+            recipe: The recipe, for experiments with it; ``None`` for the one that was measured best.
+            max_order: 1; shapiq's explainers pass it.
+            index: ``"SV"``; shapiq's explainers pass it.
+            random_state: The seed; ``None`` takes fresh entropy for every run.
+
+        Raises:
+            TypeError: If an argument is of the wrong type.
+            ValueError: If an argument is out of its range.
+        """
+        super().__init__(n, max_order=max_order, index=index, random_state=random_state)
+        if not isinstance(recipe, OddGPRecipe | None):
+            msg = f"Received recipe={recipe!r}, but an OddGPRecipe is required, or None."
+            raise TypeError(msg)
+        self.recipe = recipe
+
+    def _design(self, run: Run) -> Design:
+        """Draw pairs."""
+        sampler = PairedCoalitionSampler(self.n, random_state=int(run.rng.integers(2**63)))
+        sampler.sample(run.budget)
+        yield sampler.coalitions_matrix[2:]
+        return Plan(row_weights(sampler)[2:])
+
+    def _fit(self, sample: Sample, notes: None, run: Run) -> Fitted:
+        """Screen, fit the process."""
+        del notes
         n = self.n
-        with run.clock("sampling"):
-            sampler = PairedCoalitionSampler(n, random_state=int(run.rng.integers(2**63)))
-            sampler.sample(run.budget)
-            coalitions, weights = sampler.coalitions_matrix, row_weights(sampler)
-        sample = Sample(coalitions, run.evaluate(coalitions), weights)
         if np.ptp(sample.values) == 0:
             # a constant sample tells nothing of the scale on which others may differ
-            return Estimate(np.zeros(n), path="constant", variances=np.full(n, np.inf))
+            return Fitted(np.zeros(n), FitFacts(path="constant"), np.full(n, np.inf))
+        recipe = self.recipe or OddGPRecipe()
         with run.clock("screening"):
-            rows = sample.odd_rows
+            rows = sample.component("odd")
             seed = int(run.rng.integers(2**31))
-            spectrum = ProxySPEX().spectrum(sample, seed, odd_only=True)
-            count = max(ceil(len(sample.values) / 10) - n, 1)
-            terms, scores = spectrum.largest(count, min_order=3)
-        with run.clock("process"):
-            fit = fit_odd_gp(
-                rows.coalitions,
-                rows.targets,
-                sample.total,
-                importance=spectrum.importance(),
-                terms=terms,
-                term_scores=scores,
-                rng=run.rng,
-            )
-        details = {"pairs": float(fit.pairs)}
-        if fit.kernel is not None:
-            details["noise"] = float(np.sqrt(fit.kernel.noise)) * fit.scale
-        return Estimate(
-            fit.values,
-            fit.model,
-            "proxyspex",
-            n_terms=len(terms),
-            details=details,
-            variances=fit.variances,
+            spectrum = TreeProxy().interactions(sample, seed, parity="odd")
+            count = max(ceil(len(sample.values) / recipe.evaluations_per_term) - n, 1)
+            hints = Hints(spectrum.importance(), *spectrum.largest(count, min_order=3))
+        pairs = Pairs(rows.coalitions, rows.targets, sample.total)
+        fit = fit_odd_gp(pairs, hints, run.rng, recipe, run.clock)
+        facts = FitFacts(
+            path=fit.path,
+            screener="proxyspex",
+            n_terms=fit.n_terms,
+            details={"pairs": float(fit.pairs), "noise": fit.noise},
         )
+        return Fitted(fit.values, facts, fit.variances)
 
     def approximate_with_variance(
         self, budget: int, game: Game | Value
@@ -117,9 +137,8 @@ class OddGP(ShapleyApproximator):
             shape ``(n,)``. They are zero where all coalitions were evaluated, and infinite where the
             sample tells nothing, as when all its values are equal.
         """
-        run, estimate = self._run(budget, game)
-        variances = np.zeros(self.n) if estimate.variances is None else estimate.variances
-        return self._result(run, estimate), variances
+        estimate = self.estimate(budget, game)
+        return estimate.values, cast("np.ndarray", estimate.variances)
 
     def approximate_until(
         self,

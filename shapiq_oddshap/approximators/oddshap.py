@@ -11,27 +11,31 @@ import numpy as np
 from shapiq.approximator.sampling import CoalitionSampler
 
 from shapiq_oddshap import fourier, trees
-from shapiq_oddshap.approximators.base import Estimate, Run, ShapleyApproximator, as_integer
-from shapiq_oddshap.regression import constrained_least_squares, leave_one_out_error
+from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
+from shapiq_oddshap.checks import as_integer
+from shapiq_oddshap.diagnostics import FitFacts
+from shapiq_oddshap.proxy import TreeProxy
+from shapiq_oddshap.regression import fit_terms
 from shapiq_oddshap.sampling import (
-    OddRows,
     PairedCoalitionSampler,
-    Sample,
     UnpairedCoalitionSampler,
     distinct_rows,
     row_weights,
     size_weights,
 )
-from shapiq_oddshap.screening import ProxySPEX, Screener, resolve_screener, usable_terms
+from shapiq_oddshap.screening import Screener, resolve_screener, usable_terms
+from shapiq_oddshap.selection import Linear, Proxy, least_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from shapiq_oddshap.approximators.base import Design
+    from shapiq_oddshap.sample import Parity, Sample
+    from shapiq_oddshap.selection import Candidate
 
 __all__ = ["FourierRegression", "OddSHAP"]
 
 LowBudget = Literal["auto", "proxy", "linear"]
-_FOLDS = 5
 
 
 class FourierRegression(ShapleyApproximator):
@@ -41,11 +45,11 @@ class FourierRegression(ShapleyApproximator):
 
     Attributes:
         paired: Whether coalitions come with their complements.
-        odd_only: Whether the regression holds odd terms only.
+        parity: Which terms the regression holds: ``"odd"`` ones or ``"both"``.
     """
 
     paired: bool
-    odd_only: bool
+    parity: Parity
 
     def __init__(
         self,
@@ -100,10 +104,9 @@ class FourierRegression(ShapleyApproximator):
             )
             raise ValueError(msg)
         if max_interactions is not None:
-            as_integer(max_interactions, "max_interactions", "a count such as 1000, or None")
-            if max_interactions < 0:
-                msg = f"Received max_interactions={max_interactions}, but at least 0 is required."
-                raise ValueError(msg)
+            as_integer(
+                max_interactions, "max_interactions", "a count such as 1000, or None", least=0
+            )
         if low_budget not in ("auto", "proxy", "linear"):
             msg = (
                 f"Received low_budget={low_budget!r}, but 'auto', 'proxy' or 'linear' is required."
@@ -121,36 +124,71 @@ class FourierRegression(ShapleyApproximator):
         self.low_budget = low_budget
         self.proxy_params = None if proxy_params is None else trees.checked_params(proxy_params)
         self.sampler = sampler
-        self._strategy = resolve_screener(screener)
-        self._proxy_params: Mapping[str, Any] | None = self.proxy_params
-        if isinstance(self._strategy, ProxySPEX) and self._strategy.model is None:
-            self._proxy_params = self._strategy.params or self.proxy_params
-            self._strategy = replace(self._strategy, params=self._proxy_params)
+        self._resolved()  # refuses what is no strategy
 
-    def _estimate(self, run: Run) -> Estimate:
-        """Sample, screen, regress (paper, Algorithm 1)."""
-        screener = self._strategy.prepare(self.n, run.budget - 2, run.rng)
-        sample = self._sample(run, screener.coalitions(self.n))
-        m, n = len(sample.values), self.n
+    def _resolved(self) -> Screener:
+        """Return the screening strategy that the options name."""
+        screener = resolve_screener(self.screener)
+        params = self.proxy_params
+        return screener if params is None else screener.with_proxy_params(params)
+
+    def _design(self, run: Run) -> Design:
+        """Draw coalitions, those that the screening strategy needs among them."""
+        screener = self._resolved().prepare(self.n, run.budget - 2, run.rng)
+        own = screener.coalitions(self.n)
+        sampler = copy.deepcopy(self.sampler)
+        if sampler is None:
+            sampler = (PairedCoalitionSampler if self.paired else UnpairedCoalitionSampler)(self.n)
+        sampler.set_random_state(int(run.rng.integers(2**63)))
+        sampler.sample(run.budget - len(own))
+        coalitions, weights = sampler.coalitions_matrix, row_weights(sampler)
+        inner = coalitions.any(axis=1) & ~coalitions.all(axis=1)
+        coalitions, weights = coalitions[inner], weights[inner]
+        if len(own):
+            coalitions = distinct_rows(np.concatenate([coalitions, own]))
+            weights = size_weights(coalitions)
+        yield coalitions
+        return Plan(weights, screener)
+
+    def _fit(self, sample: Sample, notes: Screener, run: Run) -> Fitted:
+        """Screen and regress (paper, Algorithm 1), or take the proxy."""
         if np.ptp(sample.values) == 0:
-            return Estimate(np.zeros(n), path="constant")
-        path = "regression"
-        details: dict[str, float] = {}
-        if m < self.interaction_factor * n and not self._fixed_terms():
-            path, details = self._low_budget_path(run, sample)
-        if path == "proxy":
-            with run.clock("proxy"):
-                phi = self._proxy_shapley(run, sample)
-            return Estimate(phi, path, details=details)
-        interactions = np.zeros((0, n), dtype=bool)
-        if path == "regression":
-            with run.clock("screening"):
-                interactions = self._screen(run, sample, screener)
+            return Fitted(np.zeros(self.n), FitFacts(path="constant"))
+        few = len(sample.values) < self.interaction_factor * self.n
+        if few and not self._fixed_terms(notes):
+            return self._fit_few(sample, notes, run)
+        with run.clock("screening"):
+            interactions = self._screen(sample, notes, run.rng)
         with run.clock("regression"):
-            terms = np.concatenate([fourier.singletons(n), interactions])
-            phi, solver, condition = self._regress(sample, terms)
-        name = self._strategy.name if path == "regression" else None
-        return Estimate(phi, path, name, len(terms), solver, condition, details)
+            terms = np.concatenate([fourier.singletons(self.n), interactions])
+            fit = fit_terms(sample, terms, self.parity)
+            phi = fourier.shapley_values(fit.coefficients, fit.terms)
+        facts = FitFacts(
+            path="regression",
+            screener=notes.name,
+            n_terms=len(terms),
+            solver=fit.solver,
+            condition=fit.condition,
+        )
+        return Fitted(phi, facts)
+
+    def _fit_few(self, sample: Sample, screener: Screener, run: Run) -> Fitted:
+        """Estimate where terms outnumber the budget, by the better of the candidates."""
+        linear = Linear(self.parity)
+        proxy = Proxy(screener.proxy or TreeProxy(self.proxy_params))
+        details: dict[str, float] = {}
+        chosen: Candidate = proxy if self.low_budget == "proxy" else linear
+        if self._n_terms(screener) == 0:
+            chosen = linear
+        elif self.low_budget == "auto":
+            with run.clock("selection"):
+                chosen, details = least_error([linear, proxy], sample, run.rng)
+        with run.clock("proxy" if chosen is proxy else "regression"):
+            phi, fit = chosen.shapley_values(sample, run.rng)
+        facts = FitFacts(path=chosen.name, details=details)
+        if fit is not None:
+            facts = replace(facts, n_terms=self.n, solver=fit.solver, condition=fit.condition)
+        return Fitted(phi, facts)
 
     def required_budget(self) -> int:
         """Return the smallest budget that ``approximate`` takes.
@@ -158,115 +196,45 @@ class FourierRegression(ShapleyApproximator):
         Where the screening strategy insists on its terms, they need as many rows: pairs for the odd
         ones under paired sampling (even ones do not touch them), coalitions otherwise.
         """
-        if not self._fixed_terms():
+        screener = self._resolved()
+        fixed = self._fixed_terms(screener)
+        if not fixed:
             return 2
         if self.paired:
-            odd = self._strategy.n_terms(self.n, odd_only=True) or 0
-            return 2 * (self.n + min(odd, self._fixed_terms()))
-        return self.n + self._fixed_terms() + 1
+            odd = screener.n_terms(self.n, parity="odd") or 0
+            return 2 * (self.n + min(odd, fixed))
+        return self.n + fixed + 1
 
-    def _fixed_terms(self) -> int:
+    def _n_terms(self, screener: Screener) -> int | None:
+        """Return how many higher-order terms the strategy insists on, whatever is allowed."""
+        return screener.n_terms(self.n, parity=self.parity)
+
+    def _fixed_terms(self, screener: Screener) -> int:
         """Return how many higher-order terms the screening strategy insists on, zero if none."""
-        terms = self._strategy.n_terms(self.n, odd_only=self.odd_only) or 0
+        terms = self._n_terms(screener) or 0
         return terms if self.max_interactions is None else min(terms, self.max_interactions)
 
     def _refusal(self, budget: int, required: int) -> str:
         """Name the terms of a support that the budget has no rows for."""
-        message = super()._refusal(budget, required)
-        if not self._fixed_terms():
+        message, screener = super()._refusal(budget, required), self._resolved()
+        fixed = self._fixed_terms(screener)
+        if not fixed:
             return message
         return (
-            f"{message[:-1]} or choose fewer terms: the screener {self._strategy.name!r} puts "
-            f"{self.n + self._fixed_terms()} into the regression."
+            f"{message[:-1]} or choose fewer terms: the screener {screener.name!r} puts "
+            f"{self.n + fixed} into the regression."
         )
 
-    def _sample(self, run: Run, own: np.ndarray) -> Sample:
-        """Draw coalitions, ``own`` of the screening strategy among them, and evaluate them."""
-        with run.clock("sampling"):
-            sampler = copy.deepcopy(self.sampler)
-            if sampler is None:
-                kind = PairedCoalitionSampler if self.paired else UnpairedCoalitionSampler
-                sampler = kind(self.n)
-            sampler.set_random_state(int(run.rng.integers(2**63)))
-            sampler.sample(run.budget - len(own))
-            coalitions, weights = _boundary_first(sampler.coalitions_matrix, row_weights(sampler))
-            if len(own):
-                coalitions = distinct_rows(np.concatenate([coalitions, own]))
-                weights = size_weights(coalitions)
-        values = run.evaluate(coalitions)
-        for array in (coalitions, values, weights):
-            array.flags.writeable = False  # screening strategies may be anyone's
-        return Sample(coalitions, values, weights)
-
-    def _screen(self, run: Run, sample: Sample, screener: Screener) -> np.ndarray:
+    def _screen(self, sample: Sample, screener: Screener, rng: np.random.Generator) -> np.ndarray:
         """Return the higher-order terms of the regression, as many as the budget allows."""
         count = max(ceil(len(sample.values) / self.interaction_factor) - self.n, 0)
-        count = self._fixed_terms() or count
+        count = self._fixed_terms(screener) or count
         if self.max_interactions is not None:
             count = min(count, self.max_interactions)
         if count == 0:
             return np.zeros((0, self.n), dtype=bool)
-        terms = screener.screen(sample, count, run.rng, odd_only=self.odd_only)
-        return usable_terms(terms, self.n, odd_only=self.odd_only, name=screener.name)[:count]
-
-    def _low_budget_path(self, run: Run, sample: Sample) -> tuple[str, dict[str, float]]:
-        """Choose between proxy and linear regression where terms outnumber the budget."""
-        if self._strategy.n_terms(self.n, odd_only=self.odd_only) == 0:
-            return "linear", {}
-        if self.low_budget != "auto":
-            return self.low_budget, {}
-        with run.clock("selection"):
-            rows = sample.odd_rows
-            linear = leave_one_out_error(
-                rows.coalitions, rows.targets, rows.weights, -sample.total / 2
-            )
-            proxy = self._proxy_error(run, sample, rows)
-        details = {"linear_error": linear, "proxy_error": proxy}
-        return ("linear" if linear <= proxy else "proxy"), details
-
-    def _proxy_error(self, run: Run, sample: Sample, rows: OddRows) -> float:
-        """Return the proxy's weighted mean squared error on the odd component, cross-validated."""
-        count = len(rows.targets)
-        if count < 2:
-            return np.inf
-        folds = run.rng.permutation(count) % min(_FOLDS, count)
-        errors = np.zeros(count)
-        seed = int(run.rng.integers(2**31))
-        fold_of = np.concatenate([[-1, -1], folds[rows.members]])  # ∅ and [n] are in all
-        for fold in range(folds.max() + 1):
-            kept, left = fold_of != fold, folds == fold
-            leaves = trees.fit_proxy(
-                sample.coalitions[kept], sample.values[kept], self._proxy_params, seed
-            )
-            out = rows.coalitions[left]
-            odd = (trees.predict(leaves, out) - trees.predict(leaves, ~out)) / 2
-            errors[left] = rows.targets[left] - odd
-        return float(np.sum(rows.weights * errors**2) / np.sum(rows.weights))
-
-    def _proxy_shapley(self, run: Run, sample: Sample) -> np.ndarray:
-        """Return the proxy's Shapley values; what they miss of the total is spread evenly."""
-        seed = int(run.rng.integers(2**31))
-        leaves = trees.fit_proxy(sample.coalitions, sample.values, self._proxy_params, seed)
-        phi = trees.shapley_values(leaves)
-        return phi + (sample.total - phi.sum()) / self.n
-
-    def _regress(self, sample: Sample, terms: np.ndarray) -> tuple[np.ndarray, str, float | None]:
-        """Solve the constrained regression on ``terms`` and read the Shapley values off."""
-        corner = None
-        if self.odd_only:
-            odd = sample.odd_rows
-            rows, corner = (odd.coalitions, odd.targets, odd.weights), odd.singletons_gram
-            constraints, totals = np.ones((1, len(terms))), np.array([-sample.total / 2])
-        else:
-            # centred at f(∅), where the even part of the constraints is worth total / 2
-            terms = np.concatenate([np.zeros((1, self.n), dtype=bool), terms])
-            centred = sample.values[2:] - sample.empty_value
-            rows = (sample.coalitions[2:], centred, sample.weights[2:])
-            is_odd = terms.sum(axis=1) % 2 == 1
-            constraints = np.array([is_odd, ~is_odd], dtype=float)
-            totals = np.array([-sample.total / 2, sample.total / 2])
-        fit = constrained_least_squares(terms, *rows, constraints, totals, corner)
-        return fourier.shapley_values(fit.coefficients, terms), fit.solver, fit.condition
+        terms = screener.screen(sample, count, rng, parity=self.parity)
+        return usable_terms(terms, self.n, parity=self.parity, name=screener.name)[:count]
 
 
 class OddSHAP(FourierRegression):
@@ -303,12 +271,4 @@ class OddSHAP(FourierRegression):
     """
 
     paired = True
-    odd_only = True
-
-
-def _boundary_first(coalitions: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Put the empty and the grand coalition first, in that order."""
-    sizes = coalitions.sum(axis=1)
-    rank = np.where(sizes == 0, 0, np.where(sizes == coalitions.shape[1], 1, 2))
-    order = np.argsort(rank, kind="stable")
-    return coalitions[order], weights[order]
+    parity = "odd"

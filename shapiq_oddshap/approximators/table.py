@@ -15,27 +15,29 @@ __all__ = ["GameTable"]
 
 
 class GameTable:
-    """The game as a table that grows: every distinct coalition is evaluated once."""
+    """The game as a table that grows: every distinct coalition is evaluated once.
+
+    Attributes:
+        coalitions: What was evaluated, in the order in which it was asked for, after the empty and
+            the grand coalition, shape ``(m, n)``.
+        values: Their values, shape ``(m,)``.
+    """
 
     def __init__(self, evaluate: Callable[[np.ndarray], np.ndarray], n: int) -> None:
-        """Evaluate the empty and the grand coalition with the first request."""
+        """Take the empty and the grand coalition along with the first request."""
         self._evaluate = evaluate
-        self._pending = np.array([[False] * n, [True] * n])
-        self._keys = row_keys(self._pending)[:0]
-        self._values = np.zeros(0)
+        self.coalitions = np.array([[False] * n, [True] * n])
+        self.values = np.zeros(0)
 
     def __call__(self, coalitions: np.ndarray) -> np.ndarray:
         """Return the values of boolean rows of shape ``(..., n)``, shape ``(...)``."""
         shape, n = coalitions.shape[:-1], coalitions.shape[-1]
-        rows = np.concatenate([self._pending, coalitions.reshape(-1, n)])
-        keys = row_keys(rows)
-        first = np.unique(keys, return_index=True)[1]
-        new = np.sort(first[~np.isin(keys[first], self._keys)])
+        asked = np.concatenate([self.coalitions, coalitions.reshape(-1, n)])
+        _, first, inverse = np.unique(row_keys(asked), return_index=True, return_inverse=True)
+        order = np.argsort(first)  # known coalitions are in front and keep their places
+        known, rows = len(self.coalitions), asked[first[order]]
+        new = rows[len(self.values) :]
         if len(new):
-            values = np.concatenate([self._values, self._evaluate(rows[new])])
-            known = np.concatenate([self._keys, keys[new]])
-            order = np.argsort(known)
-            self._keys, self._values = known[order], values[order]
-        places = np.searchsorted(self._keys, keys[len(self._pending) :])
-        self._pending = self._pending[:0]
-        return self._values[places].reshape(shape)
+            self.values = np.concatenate([self.values, self._evaluate(new)])
+            self.coalitions = rows
+        return self.values[np.argsort(order)[inverse.ravel()[known:]]].reshape(shape)

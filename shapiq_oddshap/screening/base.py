@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shapiq_oddshap.sample import has_parity
 from shapiq_oddshap.sampling import distinct_rows
 
 if TYPE_CHECKING:
-    from shapiq_oddshap.sampling import Sample
+    from collections.abc import Mapping
+
+    from shapiq_oddshap.proxy import TreeProxy
+    from shapiq_oddshap.sample import Parity, Sample
 
 __all__ = ["Screener", "usable_terms"]
 
@@ -34,7 +38,7 @@ class Screener(ABC):
         ... class StrongestPlayers(Screener):
         ...     name = "strongest"
         ...
-        ...     def screen(self, sample, max_terms, rng, *, odd_only):
+        ...     def screen(self, sample, max_terms, rng, *, parity):
         ...         effect = np.abs((sample.values - sample.values.mean()) @ sample.coalitions)
         ...         triples = combinations(np.argsort(-effect).tolist(), 3)
         ...         players = np.array(list(islice(triples, max_terms)))
@@ -49,9 +53,25 @@ class Screener(ABC):
 
     name: str
 
+    @property
+    def proxy(self) -> TreeProxy | None:
+        """The trees that the strategy fits, if any.
+
+        At low budgets OddSHAP may take the Shapley values of the same trees.
+        """
+        return None
+
+    def with_proxy_params(self, params: Mapping[str, Any]) -> Screener:  # noqa: ARG002
+        """Return the strategy with LightGBM parameters for a proxy that has none, if it has one.
+
+        Args:
+            params: LightGBM parameters by their main names.
+        """
+        return self
+
     @abstractmethod
     def screen(
-        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, odd_only: bool
+        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, parity: Parity
     ) -> np.ndarray:
         """Return at most ``max_terms`` distinct terms, the most important first.
 
@@ -59,14 +79,14 @@ class Screener(ABC):
             sample: The evaluated coalitions.
             max_terms: How many terms the regression can hold beside the singletons.
             rng: The run's random generator.
-            odd_only: Whether only terms of odd order (three and more) are of use; otherwise all
-                orders from two are.
+            parity: Which terms are of use: those of ``"odd"`` order (three and more), of ``"even"``
+                order (two and more), or of ``"both"``.
 
         Returns:
             Terms as boolean rows, shape ``(k, n)`` with ``k <= max_terms``.
         """
 
-    def n_terms(self, n: int, *, odd_only: bool) -> int | None:  # noqa: ARG002
+    def n_terms(self, n: int, *, parity: Parity) -> int | None:  # noqa: ARG002
         """Return how many terms the strategy insists on, or ``None`` if it takes what there is.
 
         Such terms are not held to η evaluations each: a budget that gives them a row each will do,
@@ -74,7 +94,7 @@ class Screener(ABC):
 
         Args:
             n: Number of players.
-            odd_only: Whether only terms of odd order are of use.
+            parity: Which terms are of use; see :meth:`screen`.
         """
         return None
 
@@ -101,13 +121,13 @@ class Screener(ABC):
         return np.zeros((0, n), dtype=bool)
 
 
-def usable_terms(terms: np.ndarray, n: int, *, odd_only: bool, name: str) -> np.ndarray:
+def usable_terms(terms: np.ndarray, n: int, *, parity: Parity, name: str) -> np.ndarray:
     """Check what a strategy returned, and keep what can enter the regression, each term once.
 
     Args:
         terms: What ``screen`` returned.
         n: Number of players.
-        odd_only: Whether terms of even order are of no use.
+        parity: Which orders are of use.
         name: The strategy's name for the message.
 
     Returns:
@@ -125,5 +145,5 @@ def usable_terms(terms: np.ndarray, n: int, *, odd_only: bool, name: str) -> np.
         raise ValueError(msg)
     rows = rows.astype(bool)
     orders = rows.sum(axis=1)
-    rows = rows[(orders >= 2) & ((orders % 2 == 1) | (not odd_only))]
+    rows = rows[(orders >= 2) & has_parity(orders, parity)]
     return distinct_rows(rows)

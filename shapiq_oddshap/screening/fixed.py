@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain, combinations, islice
 from math import comb
-from numbers import Integral
-from operator import index
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shapiq_oddshap.checks import as_integer
+from shapiq_oddshap.sample import has_parity
 from shapiq_oddshap.sampling import distinct_rows
 from shapiq_oddshap.screening.base import Screener
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from shapiq_oddshap.sampling import Sample
+    from shapiq_oddshap.sample import Parity, Sample
 
 __all__ = ["FixedOrder", "GivenTerms", "NoInteractions", "RandomTerms"]
 
@@ -28,16 +28,16 @@ class NoInteractions(Screener):
 
     name = "none"
 
-    def n_terms(self, n: int, *, odd_only: bool) -> int:
+    def n_terms(self, n: int, *, parity: Parity) -> int:
         """Return zero; see :class:`Screener`."""
-        del n, odd_only
+        del n, parity
         return 0
 
     def screen(
-        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, odd_only: bool
+        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, parity: Parity
     ) -> np.ndarray:
         """Return no terms; see :class:`Screener`."""
-        del max_terms, rng, odd_only
+        del max_terms, rng, parity
         return np.zeros((0, sample.n), dtype=bool)
 
 
@@ -56,24 +56,20 @@ class FixedOrder(Screener):
 
     def __post_init__(self) -> None:
         """Check the order."""
-        _check_order(self.order)
+        object.__setattr__(self, "order", as_integer(self.order, "order", "order=3", least=1))
 
-    def n_terms(self, n: int, *, odd_only: bool) -> int:
+    def n_terms(self, n: int, *, parity: Parity) -> int:
         """Return the number of all these terms; see :class:`Screener`."""
-        return sum(comb(n, order) for order in self._orders(n, odd_only=odd_only))
+        return sum(comb(n, order) for order in _orders(self.order, n, parity))
 
     def screen(
-        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, odd_only: bool
+        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, parity: Parity
     ) -> np.ndarray:
         """Return the terms, the lowest orders first; see :class:`Screener`."""
         del rng
-        orders = self._orders(sample.n, odd_only=odd_only)
+        orders = _orders(self.order, sample.n, parity)
         terms = chain.from_iterable(combinations(range(sample.n), order) for order in orders)
         return _as_rows(islice(terms, max_terms), sample.n)
-
-    def _orders(self, n: int, *, odd_only: bool) -> range:
-        """Return the interaction orders beside the singletons."""
-        return range(3 if odd_only else 2, min(self.order, n) + 1, 2 if odd_only else 1)
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,12 @@ class GivenTerms(Screener):
 
     def __post_init__(self) -> None:
         """Normalise the terms to sorted tuples and check what does not depend on ``n``."""
-        terms = tuple(tuple(sorted(index(player) for player in term)) for term in self.terms)
+        terms = tuple(
+            tuple(
+                sorted(as_integer(player, "player", "players such as (0, 1, 2)") for player in term)
+            )
+            for term in self.terms
+        )
         example = "Please pass GivenTerms([(0, 1, 2), …])."
         if not terms:
             msg = f"Received no terms, but at least one is required. {example}"
@@ -105,29 +106,29 @@ class GivenTerms(Screener):
                 raise ValueError(msg + example)
         object.__setattr__(self, "terms", tuple(dict.fromkeys(terms)))
 
-    def n_terms(self, n: int, *, odd_only: bool) -> int:
+    def n_terms(self, n: int, *, parity: Parity) -> int:
         """Return the number of terms of use; see :class:`Screener`.
 
         Raises:
             ValueError: If a term has a player that the game has not.
         """
-        return len(self._useful(n, odd_only=odd_only))
+        return len(self._useful(n, parity=parity))
 
     def screen(
-        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, odd_only: bool
+        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, parity: Parity
     ) -> np.ndarray:
         """Return the terms in their order; see :class:`Screener`."""
         del rng
-        return _as_rows(self._useful(sample.n, odd_only=odd_only)[:max_terms], sample.n)
+        return _as_rows(self._useful(sample.n, parity=parity)[:max_terms], sample.n)
 
-    def _useful(self, n: int, *, odd_only: bool) -> list[tuple[int, ...]]:
+    def _useful(self, n: int, *, parity: Parity) -> list[tuple[int, ...]]:
         """Return the terms, without those of even order where they cannot enter."""
         terms = [tuple(term) for term in self.terms]
         for term in terms:
             if term[-1] >= n:
                 msg = f"Received the term {term}, but the players of the game are 0 to {n - 1}."
                 raise ValueError(msg)
-        return [term for term in terms if len(term) % 2 == 1 or not odd_only]
+        return [term for term in terms if has_parity(np.array(len(term)), parity)]
 
 
 @dataclass(frozen=True)
@@ -145,15 +146,15 @@ class RandomTerms(Screener):
 
     def __post_init__(self) -> None:
         """Check the order."""
-        _check_order(self.order)
+        object.__setattr__(self, "order", as_integer(self.order, "order", "order=3", least=1))
 
     def screen(
-        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, odd_only: bool
+        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, parity: Parity
     ) -> np.ndarray:
         """Return random terms; see :class:`Screener`."""
         n = sample.n
-        orders = np.arange(3 if odd_only else 2, min(self.order, n) + 1, 2 if odd_only else 1)
-        count = min(max_terms, sum(comb(n, order) for order in orders.tolist()))
+        orders = _orders(self.order, n, parity)
+        count = min(max_terms, sum(comb(n, order) for order in orders))
         terms = np.zeros((0, n), dtype=bool)
         while len(terms) < count:
             drawn = rng.choice(orders, size=count)
@@ -163,11 +164,10 @@ class RandomTerms(Screener):
         return terms[:count]
 
 
-def _check_order(order: int) -> None:
-    """Refuse what is no interaction order."""
-    if not isinstance(order, Integral) or isinstance(order, bool) or order < 1:
-        msg = f"Received order={order!r}, but an integer of at least 1 is required."
-        raise ValueError(msg)
+def _orders(largest: int, n: int, parity: Parity) -> list[int]:
+    """Return the interaction orders of a parity beside the singletons."""
+    orders = np.arange(2, min(largest, n) + 1)
+    return [int(order) for order in orders[has_parity(orders, parity)]]
 
 
 def _as_rows(terms: Iterable[tuple[int, ...]], n: int) -> np.ndarray:

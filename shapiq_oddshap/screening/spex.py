@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shapiq_oddshap.regression import main_effects
-from shapiq_oddshap.sampling import distinct_rows, row_keys
+from shapiq_oddshap.sampling import distinct_rows
 from shapiq_oddshap.screening.base import Screener
 from shapiq_oddshap.screening.sparse import HashedDesign, recover
 
 if TYPE_CHECKING:
-    from shapiq_oddshap.sampling import Sample
+    from shapiq_oddshap.sample import Parity, Sample
 
 __all__ = ["SPEX"]
 
@@ -64,7 +64,7 @@ class SPEX(Screener):
         return rows[rows.any(axis=1) & ~rows.all(axis=1)]
 
     def screen(
-        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, odd_only: bool
+        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, parity: Parity
     ) -> np.ndarray:
         """Return the terms of the largest recovered coefficients; see :class:`Screener`."""
         del rng
@@ -73,23 +73,14 @@ class SPEX(Screener):
         # without the main effects, which are in the regression anyway, more bins hold a term alone
         rest = replace(sample, values=sample.values - main_effects(sample))
         coalitions = self.design.coalitions()
-        values, opposite = _look_up(rest, coalitions), _look_up(rest, ~coalitions)
-        parts = [(values - opposite) / 2]
-        if not odd_only:
-            even = (values + opposite) / 2
-            parts.append(even - even.mean())
-        found = [recover(self.design, part, strict=False) for part in parts]
+        values, opposite = (rest.at(rows) - rest.empty_value for rows in (coalitions, ~coalitions))
+        even = (values + opposite) / 2
+        parts = {"odd": (values - opposite) / 2, "even": even - even.mean()}
+        found = []
+        for each in parts if parity == "both" else [parity]:
+            terms, coefficients = recover(self.design, parts[each], strict=False)
+            orders = terms.sum(axis=1)
+            useful = (orders >= 2) & (orders % 2 == (each == "odd"))
+            found.append((terms[useful], coefficients[useful]))
         terms, coefficients = (np.concatenate(column) for column in zip(*found, strict=True))
-        parity = np.repeat([1, 0], [len(found[0][0]), len(terms) - len(found[0][0])])
-        orders = terms.sum(axis=1)
-        useful = np.flatnonzero((orders >= 2) & (orders % 2 == parity))
-        return terms[useful[np.argsort(-np.abs(coefficients[useful]), kind="stable")[:max_terms]]]
-
-
-def _look_up(sample: Sample, coalitions: np.ndarray) -> np.ndarray:
-    """Return the values of evaluated coalitions of shape ``(..., n)``, less f(∅)."""
-    keys = row_keys(sample.coalitions)
-    order = np.argsort(keys)
-    wanted = row_keys(coalitions.reshape(-1, sample.n))
-    values = sample.values[order[np.searchsorted(keys[order], wanted)]]
-    return values.reshape(coalitions.shape[:-1]) - sample.empty_value
+        return terms[np.argsort(-np.abs(coefficients), kind="stable")[:max_terms]]

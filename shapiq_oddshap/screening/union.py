@@ -15,7 +15,7 @@ from shapiq_oddshap.screening.spex import SPEX
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shapiq_oddshap.sampling import Sample
+    from shapiq_oddshap.sample import Parity, Sample
 
 __all__ = ["TermUnion"]
 
@@ -43,10 +43,10 @@ class TermUnion(Screener):
             msg = f"Received {self.screeners!r}, but one or more Screener instances are required."
             raise TypeError(msg)
 
-    def n_terms(self, n: int, *, odd_only: bool) -> None:
+    def n_terms(self, n: int, *, parity: Parity) -> None:
         """Let the members check themselves; the union takes what there is. See :class:`Screener`."""
         for screener in self.screeners:
-            screener.n_terms(n, odd_only=odd_only)
+            screener.n_terms(n, parity=parity)
 
     def prepare(self, n: int, budget: int, rng: np.random.Generator) -> TermUnion:
         """Prepare every member with what those before it leave; see :class:`Screener`."""
@@ -61,12 +61,11 @@ class TermUnion(Screener):
         return _distinct(np.concatenate([screener.coalitions(n) for screener in self.screeners]))
 
     def screen(
-        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, odd_only: bool
+        self, sample: Sample, max_terms: int, rng: np.random.Generator, *, parity: Parity
     ) -> np.ndarray:
         """Return the members' terms by rank; see :class:`Screener`."""
         ranked = [
-            screener.screen(sample, max_terms, rng, odd_only=odd_only)
-            for screener in self.screeners
+            screener.screen(sample, max_terms, rng, parity=parity) for screener in self.screeners
         ]
         rank = np.concatenate([np.arange(len(terms)) for terms in ranked])
         return _distinct(np.concatenate(ranked)[np.argsort(rank, kind="stable")])[:max_terms]

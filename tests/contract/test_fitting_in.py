@@ -3,12 +3,14 @@
 import copy
 import subprocess
 import sys
+from dataclasses import FrozenInstanceError, replace
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 import shapiq
 
+from shapiq_oddshap import Estimate
 from shapiq_oddshap.approximators import APPROXIMATORS
 from tests.helpers import phi_of, smooth_game
 
@@ -105,3 +107,25 @@ def test_diagnostics_say_what_was_done(approximator):
     assert diagnostics.seconds["evaluation"] >= 0
     assert diagnostics.overhead > 0
     assert approximator.__name__ in str(diagnostics)
+
+
+@pytest.mark.parametrize("least", [300, 2**10])
+def test_one_result_in_all_shapes(approximator, least):
+    instance = approximator(10, random_state=0)
+    budget = min(max(least, instance.required_budget()), 2**10)
+    estimate = instance.estimate(budget, smooth_game(10))
+    assert isinstance(estimate, Estimate)
+    np.testing.assert_array_equal(
+        instance.approximate(budget, smooth_game(10)).values, estimate.values.values
+    )
+    values, diagnostics = instance.approximate_with_diagnostics(budget, smooth_game(10))
+    np.testing.assert_array_equal(values.values, estimate.values.values)
+    assert replace(diagnostics, seconds={}) == replace(estimate.diagnostics, seconds={})
+    if hasattr(instance, "approximate_with_variance"):
+        _, variances = instance.approximate_with_variance(budget, smooth_game(10))
+        np.testing.assert_array_equal(variances, estimate.variances)
+        assert variances.shape == (10,)
+    if not estimate.values.estimated:
+        np.testing.assert_array_equal(estimate.variances, 0)
+    with pytest.raises(FrozenInstanceError):
+        estimate.variances = None

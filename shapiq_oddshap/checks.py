@@ -1,0 +1,56 @@
+"""Options, checked in one dialect: what was received, what is required, what would be right."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+__all__ = ["as_integer", "as_seed"]
+
+
+def as_integer(value: Any, name: str, example: str, *, least: int | None = None) -> int:  # noqa: ANN401
+    """Return ``value`` as an ``int`` if it is an integer of any kind, but no ``bool``.
+
+    Args:
+        value: What was received.
+        name: The argument's name for the message.
+        example: What would be right, for the message, such as ``"rounds=5"``.
+        least: The smallest value that will do; ``None`` for no bound.
+
+    Raises:
+        TypeError: If it is not an integer.
+        ValueError: If it is less than ``least``.
+
+    Examples:
+        >>> as_integer(np.int64(3), "order", "order=3", least=1)
+        3
+        >>> as_integer(True, "order", "order=3")
+        Traceback (most recent call last):
+            ...
+        TypeError: Received order=True, but an integer is required. Please pass order=3.
+    """
+    if not hasattr(value, "__index__") or isinstance(value, (bool, np.bool_, np.ndarray)):
+        msg = f"Received {name}={value!r}, but an integer is required. Please pass {example}."
+        raise TypeError(msg)
+    integer = operator.index(value)
+    if least is not None and integer < least:
+        msg = f"Received {name}={integer}, but at least {least} is required. Please pass {example}."
+        raise ValueError(msg)
+    return integer
+
+
+def as_seed(random_state: Any) -> int | None:  # noqa: ANN401
+    """Return a seed as ``int``, or ``None`` for fresh entropy.
+
+    Args:
+        random_state: What was received.
+
+    Raises:
+        TypeError: If it is neither an integer nor ``None``.
+        ValueError: If it is negative.
+    """
+    if random_state is None:
+        return None
+    return as_integer(random_state, "random_state", "random_state=42, or None", least=0)
