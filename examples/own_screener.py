@@ -22,7 +22,7 @@ class Neighbours(Screener):
 
     name = "neighbours"
 
-    def screen(self, sample, max_terms, rng, *, odd_only):
+    def screen(self, sample, max_terms, rng, *, parity):
         """Return the terms as boolean rows, shape ``(k, n)`` with ``k <= max_terms``."""
         count = min(sample.n - 2, max_terms)
         terms = np.zeros((count, sample.n), dtype=bool)
