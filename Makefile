@@ -34,15 +34,15 @@ docs: $(VENV)/.docs
 	rm -rf docs/generated
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going --color -d build/doctrees docs build/docs
 
-# Wheel and sdist, each installed where nothing else is and tried from a directory without the sources.
+# Wheel and sdist, each tried in an environment that holds nothing else, away from the sources.
 dist: $(VENV)/.dev
 	rm -rf dist build/lib
 	$(BIN)/python -m build --quiet --outdir dist .
-	for archive in dist/*.whl dist/*.tar.gz; do \
-		$(PYTHON) -m venv --clear build/smoke && \
-		build/smoke/bin/python -m pip install --quiet --no-compile $$archive && \
-		(cd build/smoke && bin/python -I ../../tests/smoke.py) || exit 1; \
-	done
+	$(PYTHON) -m venv --clear build/smoke
+	build/smoke/bin/python -m pip install --quiet --no-compile dist/*.whl
+	cd build/smoke && bin/python -I ../../tests/smoke.py
+	build/smoke/bin/python -m pip install --quiet --no-compile --force-reinstall --no-deps dist/*.tar.gz
+	cd build/smoke && bin/python -I ../../tests/smoke.py
 
 # Stamps tell make what an environment holds; they age with the project's dependencies.
 $(VENV)/.demo: pyproject.toml | $(VENV)
