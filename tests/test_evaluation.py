@@ -17,7 +17,6 @@ import pytest
 import shapiq
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joblib.externals import cloudpickle
 
 from shapiq_oddshap import OddSHAP
 from shapiq_oddshap.evaluated_game import EvaluatedGame, EvaluationError, EvaluationReport
@@ -556,7 +555,7 @@ def test_explainers_take_an_evaluated_imputer_for_an_imputer():
     imputer, data = fitted_imputer(0)
     game = EvaluatedGame(imputer, batch_size=16)
     assert isinstance(game, EvaluatedGame)
-    assert isinstance(pickle.loads(cloudpickle.dumps(game)), EvaluatedGame)
+    assert isinstance(copy.deepcopy(game), EvaluatedGame)
     arguments = {"approximator": OddSHAP(N, random_state=0), "index": "SV", "max_order": 1}
     agnostic = shapiq.AgnosticExplainer(game, **arguments)
     tabular = shapiq.TabularExplainer(imputer.model, data, imputer=game, **arguments)
