@@ -48,6 +48,7 @@ class OddGPFit:
         model: ``"even"`` where the odd values are unknown or all zero, ``"additive"``, ``"sparse"``
             or ``"gp"``.
         pairs: Pairs that the process was conditioned on.
+        error: Mean squared error at pairs left out, in squared units of the game.
     """
 
     values: np.ndarray
@@ -56,6 +57,7 @@ class OddGPFit:
     scale: float
     model: str
     pairs: int
+    error: float = 0.0
 
 
 def fit_odd_gp(
@@ -96,7 +98,7 @@ def fit_odd_gp(
     if top == 0.0:
         return OddGPFit(np.zeros(n), np.full(n, np.inf), None, 0.0, "even", 0)
     if len(coalitions) == 0:
-        return OddGPFit(np.full(n, total / n), np.full(n, np.inf), None, top, "even", 0)
+        return OddGPFit(np.full(n, total / n), np.full(n, np.inf), None, top, "even", 0, np.inf)
     no_terms = np.zeros((0, n), dtype=bool)
     additive = sparse_fit(coalitions, odd_values / top, total / top, no_terms)
     if additive is not None:
@@ -130,11 +132,13 @@ def fit_odd_gp(
         kernel = reweight(kernel, data, sparse, sparse.rounds)
     # the hyperprior of the rates takes about a fifth of their freedom
     hyperparameters = 0.8 * (n + 4) if kernel is prior else n + 4.0 + len(kernel.terms)
-    values, variances, kernel = _estimate(
+    values, variances, kernel, error = _estimate(
         kernel, data, coalitions, targets[1:], sub=sub, hyperparameters=hyperparameters
     )
     values = _efficient(values * scale, total)
-    return OddGPFit(values, _scaled(variances, scale), kernel, scale, "gp", len(sub))
+    return OddGPFit(
+        values, _scaled(variances, scale), kernel, scale, "gp", len(sub), error * scale**2
+    )
 
 
 def _estimate(
@@ -145,24 +149,27 @@ def _estimate(
     *,
     sub: np.ndarray,
     hyperparameters: float,
-) -> tuple[np.ndarray, np.ndarray, OddKernel]:
-    """Return the corrected values, their variances, and the kernel with the noise used."""
+) -> tuple[np.ndarray, np.ndarray, OddKernel, float]:
+    """Return the corrected values, their variances, the kernel with the noise used, the error."""
     factor, kernel = factorise(kernel, data.x)
     alpha = solve(factor, data.targets)
     functionals = shapley_functionals(kernel, data.x)
     residuals = _residuals(kernel, data.x, alpha, coalitions=coalitions, targets=targets, sub=sub)
     correction = msr_correction(coalitions, residuals, Strata.of(coalitions))
+    precisions = inverse_diagonal(factor)
+    error = float(np.mean((alpha[1:] / precisions[1:]) ** 2))
+    error *= len(sub) / max(len(sub) - hyperparameters, 0.25 * len(sub))
     variances = calibrated_variances(
         shapley_posterior_variances(kernel, factor, functionals),
         residuals,
         coalitions=coalitions,
         sub=sub,
         alpha=alpha,
-        precisions=inverse_diagonal(factor),
+        precisions=precisions,
         noise=kernel.noise,
         hyperparameters=hyperparameters,
     )
-    return alpha @ functionals + correction, variances, kernel
+    return alpha @ functionals + correction, variances, kernel, error
 
 
 def _scaled(variances: np.ndarray, unit: float) -> np.ndarray:

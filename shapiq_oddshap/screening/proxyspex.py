@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -26,6 +26,7 @@ BUTLER_GRID: dict[str, tuple[float, ...]] = {
 }
 """The parameters among which Butler et al. (2025) choose by cross-validation."""
 
+_Target = Literal["rest", "values"]
 _LARGEST_EXPANSION = 2.0**26
 """Terms with repetitions, at some 25 bytes each; the default has at most 3 million."""
 
@@ -34,8 +35,8 @@ _LARGEST_EXPANSION = 2.0**26
 class ProxySPEX(Screener):
     """Fit trees on the sample and take the terms of their largest |β_T| (Butler et al., 2025).
 
-    The trees are fitted to what the regression on singletons leaves; the paper fits them to the
-    values themselves.
+    The trees are fitted to what the regression on singletons leaves; the paper's are fitted to the
+    values themselves, which ``target="values"`` does.
 
     Attributes:
         params: LightGBM parameters that replace the paper's (``max_depth=10``, else defaults).
@@ -43,6 +44,7 @@ class ProxySPEX(Screener):
             tree, random forest, extra trees or gradient boosting. It is cloned, never fitted itself.
         grid: Candidate values by parameter of the model, such as ``BUTLER_GRID``, among which
             five-fold cross-validation chooses.
+        target: What the trees are fitted to: ``"rest"`` or ``"values"``.
 
     Examples:
         >>> from sklearn.ensemble import GradientBoostingRegressor
@@ -57,10 +59,14 @@ class ProxySPEX(Screener):
     params: Mapping[str, Any] | None = None
     model: Any = None
     grid: Mapping[str, Sequence[Any]] | None = None
+    target: _Target = "rest"
     name = "proxyspex"
 
     def __post_init__(self) -> None:
-        """Check that parameters have a model to go to."""
+        """Check that parameters have a model to go to, and the model something to fit."""
+        if self.target not in get_args(_Target):
+            msg = f"Received target={self.target!r}, but 'rest' or 'values' is required."
+            raise ValueError(msg)
         if self.params is not None and self.model is not None:
             msg = (
                 f"Received params={self.params!r} and a model, but the parameters are LightGBM's. "
@@ -76,7 +82,7 @@ class ProxySPEX(Screener):
         return spectrum.largest(max_terms, min_order=2)[0]
 
     def spectrum(self, sample: Sample, seed: int, *, odd_only: bool) -> Spectrum:
-        """Return the Fourier spectrum of the proxy of what the singletons leave unexplained.
+        """Return the Fourier spectrum of the proxy, by default of what the singletons leave.
 
         Main effects are in the regression anyway, and trees spend most of their splits on them:
         without them, the proxy sees interactions that are a hundred times smaller.
@@ -86,7 +92,7 @@ class ProxySPEX(Screener):
             seed: The proxy's seed.
             odd_only: Whether to leave out the terms of even order.
         """
-        rest = sample.values - main_effects(sample)
+        rest = sample.values if self.target == "values" else sample.values - main_effects(sample)
         if self.model is None and self.grid is None:
             leaves = fit_proxy(sample.coalitions, rest, self.params, seed)
         else:
