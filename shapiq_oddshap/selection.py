@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -10,10 +10,11 @@ import numpy as np
 from shapiq_oddshap import fourier, trees
 from shapiq_oddshap.gp.correction import Strata, msr_correction
 from shapiq_oddshap.process import fit_process
+from shapiq_oddshap.proxy import TreeProxy
 from shapiq_oddshap.regression import fit_terms, leave_one_out_error, ridge_with_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from shapiq_oddshap.regression import Fit, SizeEffects
     from shapiq_oddshap.sample import Parity, Sample
@@ -134,16 +135,16 @@ class Proxy:
     """The gradient-boosted trees' own Shapley values (the paper's choice).
 
     Attributes:
-        params: LightGBM parameters that replace the paper's.
+        trees: How they are fitted.
     """
 
-    params: Mapping[str, Any] | None = None
+    trees: TreeProxy = field(default_factory=TreeProxy)
     name = "proxy"
 
     def opinion(self, sample: Sample, rng: np.random.Generator) -> Opinion:
         """Return the values; what they miss of the total is spread evenly."""
         seed = int(rng.integers(2**31))
-        leaves = trees.fit_proxy(sample.coalitions, sample.values, self.params, seed)
+        leaves = self.trees.fit(sample.coalitions, sample.values, seed)
         return Opinion(_efficient(trees.shapley_values(leaves), sample), np.inf)
 
 
@@ -156,10 +157,10 @@ class SmallLeaves:
     (RegressionMSR; Witter et al., 2025).
 
     Attributes:
-        params: LightGBM parameters that replace those of ``SMALL_LEAVES``.
+        trees: How they are fitted: LightGBM's have ``SMALL_LEAVES`` where nothing else is said.
     """
 
-    params: Mapping[str, Any] | None = None
+    trees: TreeProxy = field(default_factory=TreeProxy)
     name = "proxy"
 
     def opinion(self, sample: Sample, rng: np.random.Generator) -> Opinion:
@@ -190,11 +191,12 @@ class SmallLeaves:
                 np.concatenate([[-half, half], odd, -odd]),
             ),
         ]
+        proxy = self.trees
+        if proxy.model is None:
+            proxy = replace(proxy, params=SMALL_LEAVES | dict(proxy.params or {}))
         values, residuals = np.zeros(sample.n), rows.targets.copy()
         for coalitions, targets in data:
-            leaves = trees.fit_proxy(
-                coalitions, targets, {**SMALL_LEAVES, **(self.params or {})}, seed
-            )
+            leaves = proxy.fit(coalitions, targets, seed)
             values += trees.shapley_values(leaves) / len(data)
             there, back = (trees.predict(leaves, c) for c in (rows.coalitions, ~rows.coalitions))
             residuals -= (there - back) / (2 * len(data))

@@ -334,7 +334,7 @@ class TestProxies:
             OddSHAP(8, screener=ProxySPEX(model=model)).approximate(120, random_game(8))
 
     def test_models_that_are_too_deep_are_refused(self, monkeypatch):
-        monkeypatch.setattr("shapiq_oddshap.screening.proxyspex._LARGEST_EXPANSION", 1000)
+        monkeypatch.setattr("shapiq_oddshap.proxy._LARGEST_EXPANSION", 1000)
         with pytest.raises(ValueError, match="max_depth"):
             OddSHAP(9, random_state=0).approximate(300, random_game(9))
 

@@ -15,9 +15,9 @@ from shapiq_oddshap.approximators.table import GameTable
 from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.evaluation import check_callable, evaluate
-from shapiq_oddshap.gp import fit_odd_gp
+from shapiq_oddshap.gp import OddGPRecipe
+from shapiq_oddshap.process import fit_process
 from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
-from shapiq_oddshap.screening import ProxySPEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,6 +64,34 @@ class OddGP(ShapleyApproximator):
         True
     """
 
+    def __init__(
+        self,
+        n: int,
+        *,
+        recipe: OddGPRecipe | None = None,
+        max_order: int = 1,
+        index: str = "SV",
+        random_state: int | None = None,
+    ) -> None:
+        """Initialize the approximator.
+
+        Args:
+            n: The number of players.
+            recipe: The recipe, for experiments with it; ``None`` for the one that was measured best.
+            max_order: 1; shapiq's explainers pass it.
+            index: ``"SV"``; shapiq's explainers pass it.
+            random_state: The seed; ``None`` takes fresh entropy for every run.
+
+        Raises:
+            TypeError: If an argument is of the wrong type.
+            ValueError: If an argument is out of its range.
+        """
+        super().__init__(n, max_order=max_order, index=index, random_state=random_state)
+        if not isinstance(recipe, OddGPRecipe | None):
+            msg = f"Received recipe={recipe!r}, but an OddGPRecipe is required, or None."
+            raise TypeError(msg)
+        self.recipe = recipe
+
     def _design(self, run: Run) -> Design:
         """Draw pairs."""
         sampler = PairedCoalitionSampler(self.n, random_state=int(run.rng.integers(2**63)))
@@ -78,26 +106,13 @@ class OddGP(ShapleyApproximator):
         if np.ptp(sample.values) == 0:
             # a constant sample tells nothing of the scale on which others may differ
             return Fitted(np.zeros(n), FitFacts(path="constant"), np.full(n, np.inf))
-        with run.clock("screening"):
-            rows = sample.component("odd")
-            seed = int(run.rng.integers(2**31))
-            spectrum = ProxySPEX().spectrum(sample, seed, odd_only=True)
-            count = max(ceil(len(sample.values) / 10) - n, 1)
-            terms, scores = spectrum.largest(count, min_order=3)
-        with run.clock("process"):
-            fit = fit_odd_gp(
-                rows.coalitions,
-                rows.targets,
-                sample.total,
-                importance=spectrum.importance(),
-                terms=terms,
-                term_scores=scores,
-                rng=run.rng,
-            )
-        details = {"pairs": float(fit.pairs)}
-        if fit.kernel is not None:
-            details["noise"] = float(np.sqrt(fit.kernel.noise)) * fit.scale
-        facts = FitFacts(path=fit.model, screener="proxyspex", n_terms=len(terms), details=details)
+        fit = fit_process(sample, run.rng, self.recipe, run.clock)
+        facts = FitFacts(
+            path=fit.path,
+            screener="proxyspex",
+            n_terms=fit.n_terms,
+            details={"pairs": float(fit.pairs), "noise": fit.noise},
+        )
         return Fitted(fit.values, facts, fit.variances)
 
     def approximate_with_variance(

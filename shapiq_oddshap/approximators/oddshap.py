@@ -14,6 +14,7 @@ from shapiq_oddshap import fourier, trees
 from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
 from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.diagnostics import FitFacts
+from shapiq_oddshap.proxy import TreeProxy
 from shapiq_oddshap.regression import SizeEffects, fit_terms
 from shapiq_oddshap.sampling import (
     PairedCoalitionSampler,
@@ -192,9 +193,8 @@ class FourierRegression(ShapleyApproximator):
     def _resolved(self) -> Screener:
         """Return the screening strategy that the options name."""
         screener = resolve_screener(self.screener)
-        if isinstance(screener, ProxySPEX) and screener.model is None:
-            return replace(screener, params=screener.params or self.proxy_params)
-        return screener
+        params = self.proxy_params
+        return screener if params is None else screener.with_proxy_params(params)
 
     def _design(self, run: Run) -> Design:
         """Draw coalitions, those that the screening strategy needs among them."""
@@ -237,7 +237,7 @@ class FourierRegression(ShapleyApproximator):
         """Estimate where terms outnumber the budget, in the one way that was asked for."""
         if self.low_budget == "proxy" and self._n_terms(screener) != 0:
             with run.clock("proxy"):
-                values = Proxy(self._params(screener)).opinion(sample, run.rng).values
+                values = Proxy(self._trees(screener)).opinion(sample, run.rng).values
             return Fitted(values, FitFacts(path="proxy"))
         with run.clock("regression"):
             opinion = self._linear().opinion(sample, run.rng)
@@ -251,7 +251,7 @@ class FourierRegression(ShapleyApproximator):
             terms = self._terms(sample, screener, run)
             regression = Regression(terms, self.parity, self.size_effects)
             n_terms, name = len(terms), screener.name
-        candidates = [regression, SmallLeaves(self._params(screener))]
+        candidates = [regression, SmallLeaves(self._trees(screener))]
         if 2 * len(sample.component("odd").targets) == len(sample.values) - 2:
             candidates.append(Process())
         with run.clock("selection"):
@@ -265,10 +265,9 @@ class FourierRegression(ShapleyApproximator):
         """Return the regression on singletons."""
         return Linear(self.parity, sizes=self.size_effects != "none")
 
-    def _params(self, screener: Screener) -> Mapping[str, Any] | None:
-        """Return the LightGBM parameters that were asked for."""
-        own = screener.params if isinstance(screener, ProxySPEX) else None
-        return own or self.proxy_params
+    def _trees(self, screener: Screener) -> TreeProxy:
+        """Return the trees that were asked for."""
+        return screener.proxy or TreeProxy(self.proxy_params)
 
     def _terms(self, sample: Sample, screener: Screener, run: Run) -> np.ndarray:
         """Return the terms of the regression, the singletons first."""

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack
 from scipy.optimize import minimize
 
-from shapiq_oddshap.gp.kernel import OddKernel, characters, log_sinh
+from shapiq_oddshap.gp.observations import EFFICIENCY_NOISE
 
-__all__ = ["SearchOptions", "negative_log_evidence", "search_hyperparameters"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shapiq_oddshap.gp.kernel import Kernel
+    from shapiq_oddshap.gp.observations import Observations
+
+__all__ = ["Evidence", "SearchOptions", "search_hyperparameters"]
+
+_MOST_NOISE = 10.0
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,6 @@ class SearchOptions:
         usual_noise: Centre of the hyperprior of the noise. Small samples do not tell noise from
             interactions; large ones of a noise-free game overrule it by hundreds of nats.
         noise_shrinkage: Precision of that hyperprior, on the logarithm.
-        start_rate: Rate of the most important player at the start.
         noise_floor: Smallest noise, relative to the variance of the targets.
     """
 
@@ -41,7 +49,6 @@ class SearchOptions:
     shrinkage: float = 0.5
     usual_noise: float = 1e-2
     noise_shrinkage: float = 0.05
-    start_rate: float = 0.3
     noise_floor: float = 1e-10
 
     def count(self, pairs: int) -> int:
@@ -49,141 +56,136 @@ class SearchOptions:
         return min(max(self.pairs, pairs // 3), self.most_pairs, pairs)
 
 
-def negative_log_evidence(
-    theta: np.ndarray,
-    x: np.ndarray,
-    targets: np.ndarray,
-    linear: np.ndarray,
-    explicit: np.ndarray,
-) -> tuple[float, np.ndarray]:
-    """Return minus the log marginal likelihood and its gradient (eq. 5 and 6).
+class Evidence:
+    """Minus the log marginal likelihood as a function of all hyperparameters' logarithms.
 
-    Args:
-        theta: Logarithms of ``a_1 .. a_n``, main, product, term scale and noise; ``(n + 4,)``.
-        x: Sign rows, shape ``(m, n)``.
-        targets: Odd values, scaled, shape ``(m,)``.
-        linear: The products of the sign rows, ``x @ x.T``, shape ``(m, m)``.
-        explicit: Kernel matrix of the explicit terms at their relative variances, ``(m, m)``.
-
-    Returns:
-        The value and the gradient in ``theta``; a huge value where the matrix is not definite.
+    The vector ``theta`` holds the shapes of all parts, then their variances, then the noise.
     """
-    m, n = x.shape
-    rates = np.exp(theta[:n])
-    main, product, term_scale, noise = np.exp(theta[n:])
-    scale = log(product / 2) - log_sinh(float(rates.sum()))
-    # in place where it can be: at these sizes new memory takes as long as the arithmetic
-    exponent = (x * rates) @ x.T
-    exponent += scale
-    cosh = np.exp(exponent)
-    np.subtract(2.0 * scale, exponent, out=exponent)
-    minus = np.exp(exponent, out=exponent)
-    sinh = cosh - minus
-    cosh += minus
-    spare = minus
-    matrix = term_scale * explicit
-    matrix += sinh
-    matrix += np.multiply(linear, main / n, out=spare)
-    matrix.flat[:: m + 1] += noise
-    try:
-        # the transpose has LAPACK's order, and the matrix is symmetric
-        factor = cholesky(matrix.T, lower=False, overwrite_a=True, check_finite=False)
-    except LinAlgError:
-        return 1e25, np.zeros_like(theta)
-    alpha = cho_solve((factor, False), targets, check_finite=False)
-    value = 0.5 * float(targets @ alpha) + float(np.log(np.diag(factor)).sum())
-    # W of eq. 6 as a triangle that holds both halves: it meets symmetric matrices only
-    inverse, _ = lapack.dpotri(factor, lower=False, overwrite_c=True)
-    outer = inverse.T
-    outer.flat[:: m + 1] *= 0.5
-    outer -= np.outer(0.5 * alpha, alpha, out=spare)
-    by_product = float(np.vdot(outer, sinh))
-    cosh *= outer
-    by_rate = np.einsum("ji,ji->i", x, cosh @ x) - by_product / np.tanh(rates.sum())
-    gradient = np.concatenate(
-        [
-            by_rate * rates,
-            [
-                main / n * float(np.vdot(outer, linear)),
-                by_product,
-                term_scale * float(np.vdot(outer, explicit)),
-                noise * np.trace(outer),
-            ],
+
+    def __init__(self, kernel: Kernel, data: Observations) -> None:
+        """Prepare what does not change from step to step.
+
+        Args:
+            kernel: Which parts there are; :meth:`start` is where it stands.
+            data: The observations.
+        """
+        x = data.x
+        self._kernel = kernel
+        self._targets = data.targets
+        self._on_rows = [part.on(x) for part in kernel.parts]
+        self._spare = np.empty((len(x), len(x)))
+        ends = np.cumsum([len(part.shape) for part in kernel.parts])
+        self._shapes = [
+            slice(end - len(part.shape), end)
+            for part, end in zip(kernel.parts, ends.tolist(), strict=True)
         ]
-    )
-    return value, gradient
+        self._variances = slice(ends[-1], ends[-1] + len(kernel.parts))
+
+    @property
+    def start(self) -> np.ndarray:
+        """The logarithms of the kernel's own hyperparameters."""
+        parts = self._kernel.parts
+        shapes, variances = [part.shape for part in parts], [part.variance for part in parts]
+        return np.log(np.concatenate([*shapes, variances, [self._kernel.noise]]))
+
+    def bounds(self, noise_floor: float) -> list[tuple[float, float]]:
+        """Return the bounds of ``theta``."""
+        parts = self._kernel.parts
+        bounds = [part.shape_bounds for part in parts for _ in part.shape]
+        bounds += [*(part.bounds for part in parts), (noise_floor, _MOST_NOISE)]
+        return [(log(low), log(high)) for low, high in bounds]
+
+    def kernel(self, theta: np.ndarray) -> Kernel:
+        """Return the kernel with these hyperparameters."""
+        values = np.exp(theta)
+        variances = values[self._variances]
+        parts = [
+            part.tuned(variance, values[shape])
+            for part, variance, shape in zip(
+                self._kernel.parts, variances, self._shapes, strict=True
+            )
+        ]
+        return type(self._kernel)(self._kernel.n, tuple(parts), float(values[-1]))
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return minus the log marginal likelihood and its gradient (eq. 5 and 6).
+
+        The value is huge where the matrix is not definite.
+        """
+        values = np.exp(theta)
+        variances, noise = values[self._variances], values[-1]
+        spare, m = self._spare, len(self._targets)
+        matrix = np.zeros((m, m))
+        for rows, variance, shape in zip(self._on_rows, variances, self._shapes, strict=True):
+            rows.add(matrix, variance, values[shape], spare)
+        matrix.flat[:: m + 1] += noise
+        matrix[0, 0] += EFFICIENCY_NOISE - noise
+        try:
+            # the transpose has LAPACK's order, and the matrix is symmetric
+            factor = cholesky(matrix.T, lower=False, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            return 1e25, np.zeros_like(theta)
+        alpha = cho_solve((factor, False), self._targets, check_finite=False)
+        value = 0.5 * float(self._targets @ alpha) + float(np.log(np.diag(factor)).sum())
+        # W of eq. 6 as a triangle that holds both halves: it meets symmetric matrices only
+        inverse, _ = lapack.dpotri(factor, lower=False, overwrite_c=True)
+        weights = inverse.T
+        weights.flat[:: m + 1] *= 0.5
+        weights -= np.outer(0.5 * alpha, alpha, out=spare)
+        gradient = np.empty_like(theta)
+        by_variance = gradient[self._variances]
+        for k, (rows, shape) in enumerate(zip(self._on_rows, self._shapes, strict=True)):
+            by_variance[k], gradient[shape] = rows.gradient(weights, variances[k], values[shape])
+        gradient[-1] = noise * (np.trace(weights) - weights[0, 0])
+        return value, gradient
+
+    def penalised(self, theta: np.ndarray, options: SearchOptions) -> tuple[float, np.ndarray]:
+        """Return value and gradient with the hyperpriors of shapes and noise (eq. 7)."""
+        value, gradient = self(theta)
+        for shape in self._shapes:
+            if shape.start < shape.stop:
+                spread = theta[shape] - theta[shape].mean()
+                gradient[shape] += options.shrinkage * spread
+                value += 0.5 * options.shrinkage * float(spread @ spread)
+        excess = theta[-1] - log(options.usual_noise)
+        gradient[-1] += options.noise_shrinkage * excess
+        return value + 0.5 * options.noise_shrinkage * excess**2, gradient
 
 
 def search_hyperparameters(
-    x: np.ndarray,
-    targets: np.ndarray,
-    *,
-    importance: np.ndarray,
-    terms: np.ndarray,
-    term_scores: np.ndarray,
-    options: SearchOptions,
-) -> OddKernel:
-    """Maximise the evidence, with a hyperprior on the spread of the rates (eq. 7).
+    starts: Sequence[Kernel], data: Observations, options: SearchOptions
+) -> Kernel:
+    """Maximise the evidence, with hyperpriors on the spread of the rates and the noise (eq. 7).
 
     Args:
-        x: Sign rows of the subsample, shape ``(m, n)``.
-        targets: Odd values, scaled, shape ``(m,)``.
-        importance: Importance of every player in the proxy's spectrum, shape ``(n,)``.
-        terms: Screened higher-order terms, shape ``(t, n)``.
-        term_scores: Their coefficients in the proxy, shape ``(t,)``.
+        starts: The kernels to start from; the one of the largest evidence on the first pairs is
+            searched on.
+        data: The observations of the subsample.
         options: Options of the search.
 
     Returns:
-        The kernel found. Its term variances are proportional to the squared scores.
+        The kernel found.
     """
-    n = x.shape[1]
-    relative = term_scores**2
-    relative = relative / relative.sum() if relative.sum() > 0 else np.zeros(len(terms))
-    features = characters(x, terms) * np.sqrt(relative)
-    explicit, linear = features @ features.T, x @ x.T
-    top = importance.max(initial=0.0)
-    share = importance / top if top > 0 else np.full(n, 0.3)
-    start = np.log(
-        np.concatenate(
-            [
-                np.maximum(options.start_rate * share, 0.01 * options.start_rate),
-                [0.3, 1.0, 0.05, 1e-3],
-            ]
-        )
+    first = data.first(options.first_pairs)
+    found = [_maximise(start, first, options, options.first_iterations) for start in starts]
+    kernel, _ = min(found, key=lambda pair: pair[1])
+    if first is not data:
+        kernel, _ = _maximise(kernel, data, options, options.iterations)
+    return kernel
+
+
+def _maximise(
+    kernel: Kernel, data: Observations, options: SearchOptions, iterations: int
+) -> tuple[Kernel, float]:
+    """Return the kernel of the largest evidence near one, and minus its logarithm."""
+    evidence = Evidence(kernel, data)
+    found = minimize(
+        evidence.penalised,
+        evidence.start,
+        args=(options,),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=evidence.bounds(options.noise_floor),
+        options={"maxiter": iterations},
     )
-    bounds = [(log(1e-4), log(2.0))] * n
-    bounds += [(log(low), log(high)) for low, high in _SCALE_BOUNDS]
-    bounds.append((log(options.noise_floor), log(10.0)))
-
-    def objective(theta: np.ndarray, count: int) -> tuple[float, np.ndarray]:
-        some = slice(count)
-        value, gradient = negative_log_evidence(
-            theta, x[some], targets[some], linear[some, some], explicit[some, some]
-        )
-        spread = theta[:n] - theta[:n].mean()
-        gradient[:n] += options.shrinkage * spread
-        excess = theta[-1] - log(options.usual_noise)
-        gradient[-1] += options.noise_shrinkage * excess
-        value += 0.5 * options.shrinkage * float(spread @ spread)
-        return value + 0.5 * options.noise_shrinkage * excess**2, gradient
-
-    first = min(options.first_pairs, len(x))
-    theta = start
-    for count, iterations in ((first, options.first_iterations), (len(x), options.iterations)):
-        if count == first and theta is not start:
-            break  # all pairs were there from the first
-        theta = minimize(
-            objective,
-            theta,
-            args=(count,),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            options={"maxiter": iterations},
-        ).x
-    main, product, term_scale, noise = np.exp(theta[n:])
-    return OddKernel(np.exp(theta[:n]), main, product, terms, term_scale * relative, noise)
-
-
-_SCALE_BOUNDS = ((1e-8, 1e4), (1e-8, 1e4), (1e-8, 1e3))
-"""Bounds of the scales of main effects, product part and explicit terms."""
+    return evidence.kernel(found.x), float(found.fun)

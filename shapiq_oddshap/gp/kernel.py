@@ -1,138 +1,113 @@
-"""The kernel of the odd process (``docs/odd-gp.md``, equations 1 to 4)."""
+"""The kernel of a process: a sum of parts, and noise (``docs/odd-gp.md``, equation 4)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import log
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from shapiq_oddshap.fourier import parities
+from shapiq_oddshap.gp.parts import PARTS
 
-__all__ = [
-    "BLOCK",
-    "FLOAT32_PAIRS",
-    "OddKernel",
-    "characters",
-    "empty_log_variance",
-    "gram",
-    "log_sinh",
-    "product_variances",
-    "signs",
-    "term_dtype",
-]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shapiq_oddshap.gp.parts import Hints, Part
+    from shapiq_oddshap.sample import Parity
+
+__all__ = ["BLOCK", "Kernel"]
 
 BLOCK = 512
 """Rows of the Gram matrix that are assembled at once, which bounds the temporaries."""
 
+_START_NOISE = 1e-3
 
-@dataclass(frozen=True)
-class OddKernel:
-    """Prior variances of the odd Fourier coefficients (eq. 3 and 4), relative to the target's.
+P = TypeVar("P", bound="Part")
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A prior over set functions, relative to the variance of the targets.
 
     Attributes:
-        rates: ``a_i``, how much player ``i`` takes part in interactions, shape ``(n,)``.
-        main: Total variance of the main effects, spread evenly over the players.
-        product: Variance of the product part ``sinh(sum_i a_i x_i x'_i) / sinh(sum_i a_i)``.
-        terms: Explicit odd terms, one row each, shape ``(t, n)``.
-        term_variances: Their prior variances, shape ``(t,)``.
+        n: Number of players.
+        parts: The summands, at most one of each kind.
         noise: Variance of what no smooth odd function explains, white over the pairs.
     """
 
-    rates: np.ndarray
-    main: float
-    product: float
-    terms: np.ndarray
-    term_variances: np.ndarray
+    n: int
+    parts: tuple[Part, ...]
     noise: float
 
-    @property
-    def product_log_scale(self) -> float:
-        """``log(product / sinh(sum a))``, the logarithm of the factor before ``sinh`` (eq. 4)."""
-        return log(self.product) - log_sinh(float(self.rates.sum()))
+    @classmethod
+    def start(
+        cls, hints: Hints, parts: Sequence[type[Part]] = PARTS, parity: Parity = "odd"
+    ) -> Kernel:
+        """Return the kernel from which the search starts."""
+        return cls(hints.n, tuple(part.start(hints, parity) for part in parts), _START_NOISE)
 
+    def find(self, kind: type[P]) -> P | None:
+        """Return the part of a kind, ``None`` if there is none."""
+        return next((part for part in self.parts if isinstance(part, kind)), None)
 
-def log_sinh(value: float) -> float:
-    """Return ``log(sinh(value))`` for a positive value of any size."""
-    return value + float(np.log(-np.expm1(-2.0 * value))) - log(2.0)
+    def with_part(self, part: Part) -> Kernel:
+        """Return the kernel with a part in the place of the one of its kind, or after the others."""
+        by_kind = {type(old): old for old in self.parts} | {type(part): part}
+        return replace(self, parts=tuple(by_kind.values()))
 
+    def with_noise(self, noise: float) -> Kernel:
+        """Return the kernel with another noise."""
+        return replace(self, noise=noise)
 
-def signs(coalitions: np.ndarray, dtype: type = np.float64) -> np.ndarray:
-    """Return ``x_i = -1`` for present and ``+1`` for absent players, shape ``(m, n)``."""
-    return (1 - 2 * coalitions.astype(np.int8)).astype(dtype)
+    def gram(
+        self,
+        left: np.ndarray,
+        right: np.ndarray,
+        dtype: type = np.float64,
+        *,
+        lower: bool = False,
+    ) -> np.ndarray:
+        """Return the kernel matrix without noise, assembled in blocks of rows.
 
+        Args:
+            left: Sign rows of shape ``(p, n)``.
+            right: Sign rows of shape ``(q, n)``; the same object in a Gram matrix.
+            dtype: Precision of the result and of the work.
+            lower: Leave the blocks above the diagonal zero, at half the cost.
 
-def characters(x: np.ndarray, terms: np.ndarray, dtype: type = np.float64) -> np.ndarray:
-    """Return ``chi_T(x)`` for every row of ``x`` and every term, shape ``(m, t)`` (eq. 1)."""
-    return parities(terms, x < 0).T.astype(dtype, order="C")
+        Returns:
+            The matrix ``k(left_j, right_l)`` of shape ``(p, q)``.
+        """
+        same = left is right
+        left = left.astype(dtype, copy=False)
+        right = left if same else right.astype(dtype, copy=False)
+        adders = [part.between(left, right) for part in self.parts]
+        out: np.ndarray = np.zeros((len(left), len(right)), dtype)
+        for start in range(0, len(left), BLOCK):
+            rows = slice(start, min(start + BLOCK, len(left)))
+            columns = slice(0, rows.stop if lower else len(right))
+            for add in adders:
+                add(out[rows, columns], rows, columns)
+        return out
 
+    def shapley_functionals(self, x: np.ndarray) -> np.ndarray:
+        """Return the Shapley values of the kernel functions ``k(., x_j)`` (eq. 9 to 11).
 
-def gram(
-    kernel: OddKernel,
-    left: np.ndarray,
-    right: np.ndarray,
-    dtype: type = np.float64,
-    *,
-    lower: bool = False,
-) -> np.ndarray:
-    """Return the kernel matrix without noise (eq. 4), assembled in blocks of rows.
+        Args:
+            x: Sign rows, shape ``(m, n)``.
 
-    Args:
-        kernel: The prior.
-        left: Sign rows of shape ``(p, n)``.
-        right: Sign rows of shape ``(q, n)``.
-        dtype: Precision of the result and of the work.
-        lower: Leave the blocks above the diagonal zero, at half the cost; both sides are the same.
+        Returns:
+            ``phi_i(k(., x_j))`` in row j and column i, shape ``(m, n)``. The Shapley values of a
+            posterior mean are its dual weights times this matrix.
+        """
+        out = np.zeros(x.shape)
+        for part in self.parts:
+            part.add_functionals(out, x)
+        return out
 
-    Returns:
-        The matrix ``k(left_j, right_l)`` of shape ``(p, q)``.
-    """
-    n = left.shape[1]
-    right = right.astype(dtype, copy=False)
-    scaled = (right * kernel.rates).astype(dtype)
-    scale = kernel.product_log_scale
-    precision = term_dtype(len(right), dtype)
-    root: np.ndarray = np.sqrt(kernel.term_variances).astype(precision)
-    right_terms = characters(right, kernel.terms, precision) * root
-    out: np.ndarray = np.zeros((len(left), len(right)), dtype)
-    for start in range(0, len(left), BLOCK):
-        stop = min(start + BLOCK, len(left))
-        columns = slice(0, stop if lower else len(right))
-        rows: np.ndarray = left[start:stop].astype(dtype, copy=False)
-        block = out[start:stop, columns]
-        exponent = rows @ scaled[columns].T
-        # the two exponentials carry the scale, so neither overflows however large sum(a) is
-        np.exp(scale + exponent, out=block)
-        block -= np.exp(scale - exponent)
-        block *= 0.5
-        block += (kernel.main / n) * (rows @ right[columns].T)
-        if len(root):
-            if lower:  # both sides are the same rows
-                left_terms = right_terms[start:stop]
-            else:
-                left_terms = characters(rows, kernel.terms, precision) * root
-            block += left_terms @ right_terms[columns].T
-    return out
-
-
-def term_dtype(count: int, dtype: type) -> type:
-    """Return the precision of the explicit terms: they are many, and of small variance."""
-    return np.float32 if count > FLOAT32_PAIRS else dtype
-
-
-def product_variances(kernel: OddKernel, terms: np.ndarray) -> np.ndarray:
-    """Return the variances that the product part gives to some odd terms, ``(t,)`` (eq. 3).
-
-    ``sinh(sum a_i x_i x'_i) = sum_{|T| odd} prod cosh(a) prod_{i in T} tanh(a_i) chi_T chi'_T``.
-    """
-    return np.exp(empty_log_variance(kernel) + terms @ np.log(np.tanh(kernel.rates)))
-
-
-def empty_log_variance(kernel: OddKernel) -> float:
-    """Return the logarithm of the factor that all terms of the product part share (eq. 3)."""
-    log_cosh = np.logaddexp(kernel.rates, -kernel.rates) - log(2.0)
-    return kernel.product_log_scale + float(log_cosh.sum())
-
-
-FLOAT32_PAIRS = 1500
-"""Above so many pairs the reweighting, which only ranks and weighs terms, is in float32."""
+    def shapley_prior_variances(self) -> np.ndarray:
+        """Return the prior variances of the Shapley values, ``(n,)`` (eq. 12)."""
+        out = np.zeros(self.n)
+        for part in self.parts:
+            part.add_prior_variances(out)
+        return out

@@ -1,164 +1,155 @@
-"""The posterior and its exact Shapley read-out (``docs/odd-gp.md``, equations 8 to 12)."""
+"""The posterior and its exact Shapley read-out (``docs/odd-gp.md``, equations 5 and 8 to 12)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack, solve_triangular
 
-from shapiq_oddshap.gp.kernel import (
-    BLOCK,
-    FLOAT32_PAIRS,
-    OddKernel,
-    characters,
-    empty_log_variance,
-    gram,
-    term_dtype,
-)
+from shapiq_oddshap.gp.kernel import BLOCK
+from shapiq_oddshap.gp.observations import EFFICIENCY_NOISE
+from shapiq_oddshap.gp.parts.terms import Terms, term_precision
+from shapiq_oddshap.gp.signs import signs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from shapiq_oddshap.gp.kernel import Kernel
+    from shapiq_oddshap.gp.observations import Observations
 
-__all__ = [
-    "factorise",
-    "inverse_diagonal",
-    "inverse_trace",
-    "shapley_functionals",
-    "shapley_posterior_variances",
-    "shapley_prior_variances",
-    "solve",
-]
+__all__ = ["Posterior"]
 
-_MAX_NODES = 40
-"""Gauss-Legendre nodes of the Shapley integral; the integrand is close to a polynomial of low
-degree, and from about 40 nodes on more of them change nothing at any number of players."""
+_EXACT_DIAGONAL = 1500
+"""Up to so many pairs the diagonal of the inverse is computed, of more its mean is estimated."""
 
-
-_LOG_NODES = 96
-"""Nodes of the prior-variance integral, whose integrand carries a logarithm."""
-
-
-_EFFICIENCY_NOISE = 1e-12
-"""Noise of the observation (empty, grand): none, up to rounding."""
-
-
-def factorise(
-    kernel: OddKernel, x: np.ndarray, dtype: type = np.float64
-) -> tuple[np.ndarray, OddKernel]:
-    """Return the Cholesky factor of the noisy Gram matrix (eq. 5), row 0 being noise-free.
-
-    The noise is raised tenfold until the matrix is definite, and returned with the kernel.
-    """
-    rounding = 8.0 * np.finfo(dtype).eps * (kernel.main + kernel.product)
-    rounding += 8.0 * np.finfo(term_dtype(len(x), dtype)).eps * kernel.term_variances.sum()
-    noise = max(kernel.noise, float(rounding))
-    while True:
-        matrix = gram(kernel, x, x, dtype, lower=True)
-        diagonal = matrix.reshape(-1)[:: len(x) + 1]
-        diagonal[0] += max(_EFFICIENCY_NOISE, float(rounding))
-        diagonal[1:] += noise
-        try:
-            # the transpose has LAPACK's order: factored in place, as U'U, and not copied
-            factor = cholesky(matrix.T, lower=False, overwrite_a=True, check_finite=False).T
-        except LinAlgError:
-            noise *= 10.0
-        else:
-            return factor, replace(kernel, noise=noise)
-
-
-def solve(factor: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solve ``L L' z = right`` with the factor of :func:`factorise`."""
-    # its transpose has LAPACK's order: the other way round the matrix would be copied
-    return cho_solve((factor.T, False), right, check_finite=False)
-
-
-def shapley_functionals(kernel: OddKernel, x: np.ndarray) -> np.ndarray:
-    r"""Return the Shapley values of the kernel functions ``k(., x_j)`` (eq. 9 to 11).
-
-    Args:
-        kernel: The prior.
-        x: Sign rows, shape ``(m, n)``.
-
-    Returns:
-        ``phi_i(k(., x_j))`` in row j and column i, shape ``(m, n)``. The Shapley values of a
-        posterior mean are its dual weights times this matrix.
-    """
-    n = x.shape[1]
-    out = (-2.0 * kernel.main / n) * x
-    orders = kernel.terms.sum(axis=1)
-    if len(orders):
-        scale = -2.0 * kernel.term_variances / orders
-        for start in range(0, len(x), BLOCK):
-            rows = slice(start, start + BLOCK)
-            out[rows] += (characters(x[rows], kernel.terms) * scale) @ kernel.terms.astype(float)
-    rho, offset = np.tanh(kernel.rates), empty_log_variance(kernel)
-    for node, weight in _legendre(min((n + 2) // 2, _MAX_NODES)):
-        along = node * rho
-        shrink = np.log1p(-(along**2))
-        density = np.exp(offset + 0.5 * shrink.sum() + x @ np.arctanh(along))
-        slope = weight * -rho * np.exp(-shrink)
-        out += (density[:, None] * (x - along)) * slope
-    return out
-
-
-def _legendre(count: int) -> Iterator[tuple[float, float]]:
-    """Yield the nodes and weights of Gauss-Legendre quadrature on [-1, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(count)
-    yield from zip(nodes.tolist(), weights.tolist(), strict=True)
-
-
-def shapley_prior_variances(kernel: OddKernel) -> np.ndarray:
-    r"""Return the prior variances of the Shapley values, ``(n,)`` (eq. 12).
-
-    ``Var phi_i = sum_{T: i in T} 4 nu_T / |T|^2``, where ``1 / |T|^2`` is the integral of
-    ``-log(s) s^(|T| - 1)`` over [0, 1] and turns the sum over the product part into products.
-    """
-    n = len(kernel.rates)
-    orders = kernel.terms.sum(axis=1)
-    variances = np.full(n, 4.0 * kernel.main / n)
-    variances += (4.0 * kernel.term_variances / orders**2) @ kernel.terms
-    rho, offset = np.tanh(kernel.rates), empty_log_variance(kernel)
-    for node, weight in _legendre(_LOG_NODES):
-        # s = u^4 flattens the logarithm at zero, where Gauss-Legendre would be slow
-        u = 0.5 * (node + 1.0)
-        s, jacobian = u**4, 4.0 * u**3 * 0.5 * weight
-        plus, minus = np.log1p(s * rho), np.log1p(-s * rho)
-        others = np.exp(offset + plus.sum() - plus) + np.exp(offset + minus.sum() - minus)
-        variances += 4.0 * jacobian * -np.log(s) * rho * 0.5 * others
-    return variances
-
-
-def inverse_trace(factor: np.ndarray) -> float:
-    """Estimate the trace of the inverse of ``L L'`` by random signs (Hutchinson)."""
-    # fixed signs: the estimate is a function of the matrix, and the caller's generator is not used
-    probes = np.random.default_rng(0).choice([-1.0, 1.0], (len(factor), _PROBES))
-    half = solve_triangular(factor, probes.astype(factor.dtype), lower=True, check_finite=False)
-    return float(np.sum(half.astype(np.float64) ** 2)) / _PROBES
-
+_FREEDOM_KEPT = 0.25
+"""Share of the degrees of freedom that is left at least, where hyperparameters outnumber pairs."""
 
 _PROBES = 12
 """Random sign vectors that estimate a trace."""
 
-
-def inverse_diagonal(factor: np.ndarray) -> np.ndarray:
-    """Return the diagonal of the inverse of ``L L'``, of a large one its mean, shape ``(m,)``."""
-    if len(factor) > FLOAT32_PAIRS:
-        return np.full(len(factor), inverse_trace(factor) / len(factor))
-    inverse, _ = lapack.dpotri(factor.T, lower=False)
-    return np.diag(inverse).copy()
+_PREDICTED = 4 * BLOCK
+"""Pairs at once: for every such block the characters of all pairs of the process are made again."""
 
 
-def shapley_posterior_variances(
-    kernel: OddKernel, factor: np.ndarray, functionals: np.ndarray
-) -> np.ndarray:
-    """Return the posterior variances of the Shapley values, ``(n,)`` (eq. 12).
+@dataclass(frozen=True)
+class Posterior:
+    """A process conditioned on observations.
 
-    Args:
-        kernel: The prior.
-        factor: Lower Cholesky factor of the noisy Gram matrix, shape ``(m, m)``.
-        functionals: Shapley values of the kernel functions, shape ``(m, n)``.
+    Attributes:
+        kernel: The prior, with the noise that was needed to factorise.
+        data: The observations.
+        factor: Lower Cholesky factor L of their noisy Gram matrix K, shape ``(m + 1, m + 1)``.
+        alpha: Dual weights ``K^-1 y``, shape ``(m + 1,)``.
     """
-    half = solve_triangular(factor, functionals, lower=True, check_finite=False)
-    return np.maximum(shapley_prior_variances(kernel) - (half**2).sum(axis=0), 0.0)
+
+    kernel: Kernel
+    data: Observations
+    factor: np.ndarray
+    alpha: np.ndarray
+
+    @classmethod
+    def of(cls, kernel: Kernel, data: Observations, dtype: type = np.float64) -> Posterior:
+        """Condition on observations (eq. 5 and 8).
+
+        The noise is raised tenfold until the matrix is definite.
+
+        Args:
+            kernel: The prior.
+            data: The observations.
+            dtype: Precision of the matrix and its factor.
+        """
+        rounding = _rounding(kernel, len(data.x), dtype)
+        noise = max(kernel.noise, rounding)
+        while True:
+            matrix = kernel.gram(data.x, data.x, dtype, lower=True)
+            diagonal = matrix.reshape(-1)[:: len(matrix) + 1]
+            diagonal[0] += max(EFFICIENCY_NOISE, rounding)
+            diagonal[1:] += noise
+            try:
+                # the transpose has LAPACK's order: factored in place, as U'U, and not copied
+                factor = cholesky(matrix.T, lower=False, overwrite_a=True, check_finite=False).T
+            except LinAlgError:
+                noise *= 10.0
+            else:
+                alpha = cho_solve((factor.T, False), data.targets.astype(dtype), check_finite=False)
+                return cls(kernel.with_noise(noise), data, factor, alpha.astype(np.float64))
+
+    @cached_property
+    def functionals(self) -> np.ndarray:
+        """Shapley values of the kernel functions of the observations, shape ``(m + 1, n)``."""
+        return self.kernel.shapley_functionals(self.data.x)
+
+    def shapley_values(self) -> np.ndarray:
+        """Return the Shapley values of the posterior mean, shape ``(n,)`` (eq. 8 to 11)."""
+        return self.alpha @ self.functionals
+
+    def shapley_variances(self) -> np.ndarray:
+        """Return the posterior variances of the Shapley values, ``(n,)`` (eq. 12)."""
+        half = solve_triangular(self.factor, self.functionals, lower=True, check_finite=False)
+        prior = self.kernel.shapley_prior_variances()
+        return np.maximum(prior - (half**2).sum(axis=0), 0.0)
+
+    def residuals(self) -> np.ndarray:
+        """Return targets minus posterior means at the pairs conditioned on, shape ``(m,)``."""
+        return self.kernel.noise * self.alpha[1:]
+
+    def mean(self, coalitions: np.ndarray) -> np.ndarray:
+        """Return the posterior mean of the odd values of any coalitions, shape ``(k,)``."""
+        blocks = [
+            self.kernel.gram(signs(coalitions[start : start + _PREDICTED]), self.data.x)
+            @ self.alpha
+            for start in range(0, len(coalitions), _PREDICTED)
+        ]
+        return np.concatenate([np.zeros(0), *blocks])
+
+    @cached_property
+    def precisions(self) -> np.ndarray:
+        """Return the diagonal of ``K^-1`` at the pairs, of many pairs its mean, shape ``(m,)``.
+
+        The leave-one-out residual of a pair is its dual weight over its precision.
+        """
+        if len(self.factor) > _EXACT_DIAGONAL:
+            return np.full(self.data.pairs, self.inverse_trace() / len(self.factor))
+        inverse, _ = lapack.dpotri(self.factor.T, lower=False)
+        return np.diag(inverse)[1:].copy()
+
+    def optimism(self, hyperparameters: float) -> float:
+        """Return the factor by which leave-one-out residuals are too small, squared.
+
+        The prior was fitted to the same data, which costs it degrees of freedom.
+
+        Args:
+            hyperparameters: How many variances the prior's fit chose freely.
+        """
+        count = self.data.pairs
+        return count / max(count - hyperparameters, _FREEDOM_KEPT * count)
+
+    def left_out_error(self, hyperparameters: float) -> float:
+        """Return the mean squared error at pairs left out one by one.
+
+        Args:
+            hyperparameters: How many variances the prior's fit chose freely.
+        """
+        errors = self.alpha[1:] / self.precisions
+        return float(np.mean(errors**2)) * self.optimism(hyperparameters)
+
+    def inverse_trace(self) -> float:
+        """Estimate the trace of ``K^-1`` by random signs (Hutchinson)."""
+        # fixed signs: the estimate is a function of the matrix alone
+        probes = np.random.default_rng(0).choice([-1.0, 1.0], (len(self.factor), _PROBES))
+        probes = probes.astype(self.factor.dtype)
+        half = solve_triangular(self.factor, probes, lower=True, check_finite=False)
+        return float(np.sum(half.astype(np.float64) ** 2)) / _PROBES
+
+
+def _rounding(kernel: Kernel, rows: int, dtype: type) -> float:
+    """Return the rounding of the Gram matrix's entries."""
+    terms = kernel.find(Terms)
+    smooth = sum(part.total_variance for part in kernel.parts if part is not terms)
+    rounding = 8.0 * float(np.finfo(dtype).eps) * smooth
+    if terms is not None:
+        precision = float(np.finfo(term_precision(rows, dtype)).eps)
+        rounding += 8.0 * precision * terms.total_variance
+    return float(rounding)

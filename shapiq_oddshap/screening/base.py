@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from shapiq_oddshap.sample import has_parity
 from shapiq_oddshap.sampling import distinct_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shapiq_oddshap.proxy import TreeProxy
     from shapiq_oddshap.sample import Parity, Sample
 
 __all__ = ["Screener", "usable_terms"]
@@ -49,6 +52,22 @@ class Screener(ABC):
     """
 
     name: str
+
+    @property
+    def proxy(self) -> TreeProxy | None:
+        """The trees that the strategy fits, if any.
+
+        At low budgets OddSHAP may take the Shapley values of the same trees.
+        """
+        return None
+
+    def with_proxy_params(self, params: Mapping[str, Any]) -> Screener:  # noqa: ARG002
+        """Return the strategy with LightGBM parameters for a proxy that has none, if it has one.
+
+        Args:
+            params: LightGBM parameters by their main names.
+        """
+        return self
 
     @abstractmethod
     def screen(

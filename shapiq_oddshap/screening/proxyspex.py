@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from shapiq_oddshap.regression import main_effects
+from shapiq_oddshap.proxy import Target, TreeProxy
 from shapiq_oddshap.screening.base import Screener
-from shapiq_oddshap.trees import fit_model, fit_proxy, fourier_spectrum, proxy_regressor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
+
     from shapiq_oddshap.sample import Parity, Sample
-    from shapiq_oddshap.trees import Spectrum
 
 __all__ = ["BUTLER_GRID", "ProxySPEX"]
 
@@ -25,10 +23,6 @@ BUTLER_GRID: dict[str, tuple[float, ...]] = {
     "learning_rate": (0.01, 0.1),
 }
 """The parameters among which Butler et al. (2025) choose by cross-validation."""
-
-_Target = Literal["rest", "values"]
-_LARGEST_EXPANSION = 2.0**26
-"""Terms with repetitions, at some 25 bytes each; the default has at most 3 million."""
 
 
 @dataclass(frozen=True)
@@ -59,50 +53,26 @@ class ProxySPEX(Screener):
     params: Mapping[str, Any] | None = None
     model: Any = None
     grid: Mapping[str, Sequence[Any]] | None = None
-    target: _Target = "rest"
+    target: Target = "rest"
     name = "proxyspex"
 
     def __post_init__(self) -> None:
-        """Check that parameters have a model to go to, and the model something to fit."""
-        if self.target not in get_args(_Target):
-            msg = f"Received target={self.target!r}, but 'rest' or 'values' is required."
-            raise ValueError(msg)
-        if self.params is not None and self.model is not None:
-            msg = (
-                f"Received params={self.params!r} and a model, but the parameters are LightGBM's. "
-                "Please set them on the model."
-            )
-            raise ValueError(msg)
+        """Let the proxy check the options."""
+        _ = self.proxy
+
+    @property
+    def proxy(self) -> TreeProxy:
+        """The trees; see :class:`Screener`."""
+        return TreeProxy(self.params, self.model, self.grid, self.target)
+
+    def with_proxy_params(self, params: Mapping[str, Any]) -> ProxySPEX:
+        """Take parameters of LightGBM where none are set; see :class:`Screener`."""
+        open_ = self.params is None and self.model is None
+        return replace(self, params=params) if open_ else self
 
     def screen(
         self, sample: Sample, max_terms: int, rng: np.random.Generator, *, parity: Parity
     ) -> np.ndarray:
         """Return the proxy's largest terms; see :class:`Screener`."""
-        spectrum = self.spectrum(sample, int(rng.integers(2**31)), odd_only=parity == "odd")
+        spectrum = self.proxy.interactions(sample, int(rng.integers(2**31)), parity=parity)
         return spectrum.largest(max_terms, min_order=2)[0]
-
-    def spectrum(self, sample: Sample, seed: int, *, odd_only: bool) -> Spectrum:
-        """Return the Fourier spectrum of the proxy, by default of what the singletons leave.
-
-        Main effects are in the regression anyway, and trees spend most of their splits on them:
-        without them, the proxy sees interactions that are a hundred times smaller.
-
-        Args:
-            sample: The evaluated coalitions.
-            seed: The proxy's seed.
-            odd_only: Whether to leave out the terms of even order.
-        """
-        rest = sample.values if self.target == "values" else sample.values - main_effects(sample)
-        if self.model is None and self.grid is None:
-            leaves = fit_proxy(sample.coalitions, rest, self.params, seed)
-        else:
-            model = proxy_regressor(self.params) if self.model is None else self.model
-            leaves = fit_model(sample.coalitions, rest, model, self.grid, seed)
-        expansion = np.sum(2.0**leaves.lengths)
-        if expansion > _LARGEST_EXPANSION:
-            msg = (
-                f"Received a proxy whose leaves expand to {expansion:.0e} Fourier terms, at most "
-                f"{_LARGEST_EXPANSION:.0e} are held. Please bound the trees, e.g. max_depth=10."
-            )
-            raise ValueError(msg)
-        return fourier_spectrum(leaves, odd_only=odd_only)

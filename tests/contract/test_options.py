@@ -8,6 +8,7 @@ import pytest
 
 from shapiq_oddshap import NoInteractions, OddSHAP, PairedCoalitionSampler, ProxySPEX
 from shapiq_oddshap.approximators import APPROXIMATORS
+from shapiq_oddshap.gp import OddGPRecipe
 
 N = 6
 OTHERS = {
@@ -21,6 +22,7 @@ OTHERS = {
     "sampler": PairedCoalitionSampler(N),
     "efficiency_shift": True,
     "rounds": 3,
+    "recipe": OddGPRecipe(correction=False),
 }
 """A value other than the default for every option that has one; a new option joins here."""
 FIXED = {"index", "max_order"}

@@ -1,0 +1,213 @@
+"""The conductor: from pairs and their odd values to Shapley values and variances."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shapiq_oddshap.gp.correction import Strata, msr_correction
+from shapiq_oddshap.gp.evidence import search_hyperparameters
+from shapiq_oddshap.gp.exact_fit import ExactFit, fit_exactly
+from shapiq_oddshap.gp.intervals import calibrated_variances
+from shapiq_oddshap.gp.kernel import Kernel
+from shapiq_oddshap.gp.observations import Observations
+from shapiq_oddshap.gp.posterior import Posterior
+from shapiq_oddshap.gp.recipe import OddGPRecipe
+from shapiq_oddshap.gp.recovery import find_terms
+from shapiq_oddshap.gp.reweighting import explicit_terms, reweight
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from shapiq_oddshap.gp.parts import Hints
+
+    Clock = Callable[[str], AbstractContextManager[None]]
+
+__all__ = ["OddGPFit", "Pairs", "fit_odd_gp"]
+
+_FREE_RATES = 0.8
+"""Degrees of freedom of a rate and of a variance: the hyperprior takes about a fifth."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """What is known of the odd component.
+
+    Attributes:
+        coalitions: One member of each complementary pair, none empty or full, ``(m, n)``.
+        odd_values: ``(f(S) - f(S^c)) / 2``, shape ``(m,)``.
+        total: ``f(N) - f(empty)``.
+    """
+
+    coalitions: np.ndarray
+    odd_values: np.ndarray
+    total: float
+
+    @property
+    def n(self) -> int:
+        """Number of players."""
+        return int(self.coalitions.shape[1])
+
+    def over(self, unit: float) -> Pairs:
+        """Return the same in another unit."""
+        return Pairs(self.coalitions, self.odd_values / unit, self.total / unit)
+
+    def observations(self, rows: np.ndarray) -> Observations:
+        """Return what the process sees of some of the pairs."""
+        return Observations.of(self.coalitions[rows], self.odd_values[rows], 0.5 * self.total)
+
+
+@dataclass(frozen=True)
+class OddGPFit:
+    """Shapley values and their variances.
+
+    Attributes:
+        values: Shapley values; they sum to the total, shape ``(n,)``.
+        variances: Their variances, infinite where the data give no scale, shape ``(n,)``.
+        path: ``"even"`` where the odd values are unknown or all zero, ``"additive"``, ``"sparse"``
+            or ``"gp"``.
+        n_terms: Terms with a variance or a coefficient of their own: of an exact fit all that it
+            has, else the explicit ones of the kernel.
+        noise: Standard deviation of what the fit leaves to noise, in units of the game.
+        pairs: Pairs that the values were fitted to.
+        error: Mean squared error at pairs left out, in squared units of the game; infinite if
+            there is none to tell.
+    """
+
+    values: np.ndarray
+    variances: np.ndarray
+    path: str
+    n_terms: int = 0
+    noise: float = 0.0
+    pairs: int = 0
+    error: float = 0.0
+
+
+def fit_odd_gp(
+    pairs: Pairs,
+    hints: Hints,
+    rng: np.random.Generator,
+    recipe: OddGPRecipe | None = None,
+    clock: Clock = lambda _stage: nullcontext(),
+) -> OddGPFit:
+    """Estimate Shapley values by the odd Gaussian process and a correction on its residuals.
+
+    Args:
+        pairs: The coalitions and their odd values.
+        hints: What the proxy says.
+        rng: Draws the subsample of the search, and that of the process past ``max_pairs``.
+        recipe: The recipe.
+        clock: Times a stage by name: search, reweighting, recovery, posterior.
+
+    Returns:
+        The fit.
+    """
+    recipe = recipe or OddGPRecipe()
+    n, count, total = pairs.n, len(pairs.coalitions), pairs.total
+    targets = np.concatenate([[-0.5 * total], pairs.odd_values])
+    # the maximum first: squares of huge or tiny values would leave the range of a double
+    top = float(np.abs(targets).max())
+    if top == 0.0 or count == 0:
+        error = 0.0 if count else np.inf
+        return OddGPFit(np.full(n, total / n), np.full(n, np.inf), "even", error=error)
+    normed = pairs.over(top)
+    with clock("recovery"):
+        exact = _fit_exactly(normed, np.zeros((0, n), dtype=bool))
+    if exact is not None:
+        return _exact_fit(exact, "additive", pairs, top)
+    scale = top * float(np.sqrt(np.mean((targets / top) ** 2)))
+    scaled = pairs.over(scale)
+    order = rng.permutation(count)
+    sub = np.sort(order[: recipe.max_pairs])
+    searched = order[: recipe.search.count(count)]
+    with clock("search"):
+        plain = Kernel.start(hints, recipe.parts)
+        sized = Kernel.start(hints, (*recipe.parts, *recipe.size_parts))
+        starts = (plain, sized) if recipe.size_parts else (plain,)
+        kernel = search_hyperparameters(starts, scaled.observations(searched), recipe.search)
+    data = scaled.observations(sub)
+    freedom = _FREE_RATES * (n + 4)
+    if recipe.reweighting.allow(kernel, data):
+        kernel, exact = _reweight(kernel, data, normed, recipe, clock)
+        if exact is not None:
+            return _exact_fit(exact, "sparse", pairs, top)
+        freedom = n + 4.0 + len(explicit_terms(kernel).terms)
+    with clock("posterior"):
+        posterior = Posterior.of(kernel, data)
+        values, variances = _read_out(posterior, scaled, sub, freedom, recipe)
+    return OddGPFit(
+        _efficient(values * scale, total),
+        _in_units(variances, scale),
+        "gp",
+        n_terms=len(explicit_terms(kernel).terms),
+        noise=float(np.sqrt(posterior.kernel.noise)) * scale,
+        pairs=len(sub),
+        error=posterior.left_out_error(freedom) * scale**2,
+    )
+
+
+def _reweight(
+    kernel: Kernel, data: Observations, normed: Pairs, recipe: OddGPRecipe, clock: Clock
+) -> tuple[Kernel, ExactFit | None]:
+    """Give single terms variances of their own; return the game itself if a few of them are it."""
+    rounds = recipe.reweighting
+    with clock("reweighting"):
+        part = rounds.part(data)
+        kernel = reweight(kernel, part, rounds, rounds.part_rounds, rounds.product_share)
+    with clock("recovery"):
+        terms = find_terms(kernel, data, recipe.recovery, rounds)
+        exact = None if terms is None else _fit_exactly(normed, terms)
+    if exact is not None:
+        return kernel, exact
+    with clock("reweighting"):
+        return reweight(kernel, data, rounds, rounds.rounds), None
+
+
+def _read_out(
+    posterior: Posterior, pairs: Pairs, sub: np.ndarray, freedom: float, recipe: OddGPRecipe
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the corrected values and their variances, in the unit of the posterior."""
+    rest = np.setdiff1d(np.arange(len(pairs.coalitions)), sub, assume_unique=True)
+    residuals = np.empty(len(pairs.coalitions))
+    residuals[sub] = posterior.residuals()
+    residuals[rest] = pairs.odd_values[rest] - posterior.mean(pairs.coalitions[rest])
+    values = posterior.shapley_values()
+    if recipe.correction:
+        values = values + msr_correction(pairs.coalitions, residuals, Strata.of(pairs.coalitions))
+    variances = calibrated_variances(
+        posterior, residuals, coalitions=pairs.coalitions, sub=sub, hyperparameters=freedom
+    )
+    return values, variances
+
+
+def _fit_exactly(normed: Pairs, terms: np.ndarray) -> ExactFit | None:
+    """Fit main effects and some terms to all pairs."""
+    return fit_exactly(normed.coalitions, normed.odd_values, normed.total, terms)
+
+
+def _exact_fit(exact: ExactFit, path: str, pairs: Pairs, unit: float) -> OddGPFit:
+    """Return an exact fit in units of the game."""
+    return OddGPFit(
+        _efficient(exact.values * unit, pairs.total),
+        _in_units(exact.variances, unit),
+        path,
+        n_terms=exact.n_terms,
+        noise=exact.noise * unit,
+        pairs=len(pairs.coalitions),
+        error=(exact.noise * unit) ** 2,
+    )
+
+
+def _in_units(variances: np.ndarray, unit: float) -> np.ndarray:
+    """Return variances in squared units, infinite where those leave the range of a double."""
+    with np.errstate(over="ignore"):
+        return np.square(np.sqrt(variances) * unit)
+
+
+def _efficient(values: np.ndarray, total: float) -> np.ndarray:
+    """Spread what is missing to the total evenly."""
+    return values + (total - values.sum()) / len(values)

@@ -1,0 +1,150 @@
+"""What a part of the kernel is: one summand, with all that the process asks of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    from shapiq_oddshap.sample import Parity
+
+__all__ = ["Hints", "OnRows", "Part"]
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What the proxy says before the search.
+
+    Attributes:
+        importance: Importance of every player in the proxy's spectrum, zeros if unknown, ``(n,)``.
+        terms: Odd terms of order three and more that the proxy favours, may be empty, ``(t, n)``.
+        scores: The proxy's coefficients of those terms, ``(t,)``.
+    """
+
+    importance: np.ndarray
+    terms: np.ndarray
+    scores: np.ndarray
+
+    @property
+    def n(self) -> int:
+        """Number of players."""
+        return len(self.importance)
+
+    @classmethod
+    def none(cls, n: int) -> Hints:
+        """Return the hints of a proxy that says nothing."""
+        return cls(np.zeros(n), np.zeros((0, n), dtype=bool), np.zeros(0))
+
+
+@dataclass(frozen=True, eq=False)
+class Part(ABC):
+    """A summand of the kernel: the covariance of one kind of function.
+
+    A new part is a frozen subclass in a file of its own. It gives its matrix at unit variance, the
+    Shapley values of its kernel functions, and their prior variances; the rest has defaults.
+    ``docs/odd-gp.md`` has a worked example in its section on extending.
+
+    Attributes:
+        variance: Prior variance of the part, relative to that of the targets. It is searched, as
+            are the hyperparameters of ``shape``, on the logarithm.
+        parity: Which half of the functions: the odd one, the even one, or both at once.
+    """
+
+    variance: float
+    parity: Parity = field(default="odd", kw_only=True)
+    bounds: ClassVar[tuple[float, float]] = (1e-8, 1e4)
+    """Between which the variance is searched."""
+    shape_bounds: ClassVar[tuple[float, float]] = (1e-4, 2.0)
+    """Between which each entry of the shape is searched."""
+
+    @classmethod
+    @abstractmethod
+    def start(cls, hints: Hints, parity: Parity = "odd") -> Self:
+        """Return the part from which the search starts."""
+
+    @abstractmethod
+    def matrix(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the covariance at unit variance of sign rows ``(p, n)`` and ``(q, n)``, ``(p, q)``."""
+
+    @abstractmethod
+    def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
+        """Add ``phi_i(k(., x_j))``, row j and column i, to ``out`` of the shape of ``x``, (m, n)."""
+
+    @abstractmethod
+    def add_prior_variances(self, out: np.ndarray) -> None:
+        """Add the prior variances of the Shapley values to ``out``, shape ``(n,)``."""
+
+    def term_variances(self, terms: np.ndarray) -> np.ndarray:
+        """Return the prior variances that the part gives to single terms, ``(t,)``.
+
+        Zeros for a part that is not a sum over independent terms.
+        """
+        return np.zeros(len(terms))
+
+    @property
+    def total_variance(self) -> float:
+        """The part's variance at a coalition, ``k(x, x)``."""
+        return self.variance
+
+    @property
+    def shape(self) -> np.ndarray:
+        """Further positive hyperparameters; a hyperprior pulls their logarithms to their mean."""
+        return np.zeros(0)
+
+    def tuned(self, variance: float, shape: np.ndarray) -> Self:
+        """Return the part with other hyperparameters."""
+        del shape
+        return replace(self, variance=variance)
+
+    def between(
+        self, left: np.ndarray, right: np.ndarray
+    ) -> Callable[[np.ndarray, slice, slice], None]:
+        """Return a function that adds the block of some left and right rows to an array.
+
+        To override where work on the rows can be shared by the blocks, or buffers saved. The
+        precision is that of the rows; ``left is right`` in a Gram matrix.
+        """
+
+        def add(out: np.ndarray, rows: slice, columns: slice) -> None:
+            out += self.variance * self.matrix(left[rows], right[columns])
+
+        return add
+
+    def on(self, x: np.ndarray) -> OnRows:
+        """Return the part on the rows of a search, shape ``(m, n)``."""
+        return OnRows(self.matrix(x, x))
+
+
+class OnRows:
+    """A part on the rows of a search, where only the variance changes from step to step."""
+
+    def __init__(self, matrix: np.ndarray, divisor: float = 1.0) -> None:
+        """Keep the matrix at unit variance, times ``divisor``, shape ``(m, m)``."""
+        self._matrix = matrix
+        self._divisor = divisor
+
+    def add(self, out: np.ndarray, variance: float, shape: np.ndarray, spare: np.ndarray) -> None:
+        """Add the matrix at these hyperparameters to ``out``; ``spare`` may be overwritten."""
+        del shape
+        out += np.multiply(self._matrix, variance / self._divisor, out=spare)
+
+    def gradient(
+        self, weights: np.ndarray, variance: float, shape: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """Return ``sum_jl W_jl dK_jl/dlog(.)`` for the variance and the shape (eq. 6).
+
+        Args:
+            weights: W, shape ``(m, m)``; it meets symmetric matrices only, and one of its triangles
+                may hold both halves.
+            variance: The variance of the last :meth:`add`.
+            shape: The shape of the last :meth:`add`.
+        """
+        return variance / self._divisor * float(np.vdot(weights, self._matrix)), np.zeros_like(
+            shape
+        )

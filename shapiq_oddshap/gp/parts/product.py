@@ -1,0 +1,217 @@
+"""Every interaction at once: ``c sinh(sum_i a_i x_i x'_i) / sinh(sum_i a_i)``, or its even twin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
+from shapiq_oddshap.sample import has_parity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from shapiq_oddshap.sample import Parity
+
+__all__ = ["Product"]
+
+_START_RATE = 0.3
+"""Rate of the most important player at the start."""
+
+_SHAPLEY_NODES = 40
+"""Gauss-Legendre nodes of the Shapley integral, at most; the integrand is close to a polynomial of
+low degree, and from about 40 nodes on more of them change nothing at any number of players."""
+
+_VARIANCE_NODES = 96
+"""Nodes of the prior-variance integral, whose integrand carries a logarithm."""
+
+
+@dataclass(frozen=True, eq=False)
+class Product(Part):
+    """All terms, with variances that are products of the rates of their players (eq. 3).
+
+    The odd half is ``sinh(U)``, the even one ``cosh(U)`` and both ``exp(U)``, for
+    ``U = sum_i a_i x_i x'_i``, each divided by its value at ``U = sum_i a_i``.
+
+    Attributes:
+        rates: ``a_i``, how much player ``i`` takes part in interactions, shape ``(n,)``.
+    """
+
+    rates: np.ndarray
+
+    @classmethod
+    def start(cls, hints: Hints, parity: Parity = "odd") -> Product:
+        """Start with rates in proportion to the players' importance in the proxy."""
+        top = hints.importance.max(initial=0.0)
+        share = hints.importance / top if top > 0 else np.full(hints.n, 0.3)
+        rates = np.maximum(_START_RATE * share, 0.01 * _START_RATE)
+        return cls(1.0, rates, parity=parity)
+
+    @property
+    def shape(self) -> np.ndarray:
+        """The rates; see :class:`Part`."""
+        return self.rates
+
+    def tuned(self, variance: float, shape: np.ndarray) -> Product:
+        """Return the part with other variance and rates; see :class:`Part`."""
+        return replace(self, variance=variance, rates=shape)
+
+    @property
+    def log_scale(self) -> float:
+        """``log(c / sinh(sum a))``, the logarithm of the factor before ``sinh`` (eq. 4)."""
+        return log(self.variance) - _log_largest(float(self.rates.sum()), self.parity)
+
+    @property
+    def empty_log_variance(self) -> float:
+        """The logarithm of the factor that the variances of all terms share (eq. 3)."""
+        log_cosh = np.logaddexp(self.rates, -self.rates) - log(2.0)
+        return self.log_scale + float(log_cosh.sum())
+
+    def matrix(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return ``sinh``, ``cosh`` or ``exp`` of ``U``, one at most; see :class:`Part`."""
+        out = np.zeros((len(left), len(right)), left.dtype)
+        unit = replace(self, variance=1.0)
+        unit.between(left, right)(out, slice(None), slice(None))
+        return out
+
+    def between(
+        self, left: np.ndarray, right: np.ndarray
+    ) -> Callable[[np.ndarray, slice, slice], None]:
+        """Let both exponentials carry the scale; see :class:`Part`."""
+        scale = self.log_scale
+        scaled = (right * self.rates).astype(right.dtype)
+
+        straight, opposite = _HALVES[self.parity]
+
+        def add(out: np.ndarray, rows: slice, columns: slice) -> None:
+            exponent = left[rows] @ scaled[columns].T
+            # neither of the two overflows, however large sum(a) is
+            block = np.exp(scale + exponent)
+            block *= straight
+            if opposite:
+                np.subtract(scale, exponent, out=exponent)
+                minus = np.exp(exponent, out=exponent)
+                minus *= opposite
+                block += minus
+            out += block
+
+        return add
+
+    def on(self, x: np.ndarray) -> OnRows:
+        """Return the part where its rates change too; see :class:`Part`."""
+        return _ProductOnRows(x, self.parity)
+
+    def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
+        """Add the integral of eq. 10, node by node; see :class:`Part`."""
+        if self.parity == "even":
+            return
+        rho, offset = np.tanh(self.rates), self.empty_log_variance
+        for node, weight in _legendre(min((len(rho) + 2) // 2, _SHAPLEY_NODES)):
+            along = node * rho
+            shrink = np.log1p(-(along**2))
+            density = np.exp(offset + 0.5 * shrink.sum() + x @ np.arctanh(along))
+            slope = weight * -rho * np.exp(-shrink)
+            out += (density[:, None] * (x - along)) * slope
+
+    def add_prior_variances(self, out: np.ndarray) -> None:
+        """Add the integral of eq. 12, node by node; see :class:`Part`.
+
+        ``1 / |T|^2`` is the integral of ``-log(s) s^(|T| - 1)`` over [0, 1], and turns the sum over
+        all terms into products.
+        """
+        if self.parity == "even":
+            return
+        rho, offset = np.tanh(self.rates), self.empty_log_variance
+        for node, weight in _legendre(_VARIANCE_NODES):
+            # s = u^4 flattens the logarithm at zero, where Gauss-Legendre would be slow
+            u = 0.5 * (node + 1.0)
+            s, jacobian = u**4, 4.0 * u**3 * 0.5 * weight
+            plus, minus = np.log1p(s * rho), np.log1p(-s * rho)
+            others = np.exp(offset + plus.sum() - plus) + np.exp(offset + minus.sum() - minus)
+            out += 4.0 * jacobian * -np.log(s) * rho * 0.5 * others
+
+    def term_variances(self, terms: np.ndarray) -> np.ndarray:
+        """Return the product of eq. 3 for the terms of the parity; see :class:`Part`."""
+        inside = has_parity(terms.sum(axis=1), self.parity)
+        return inside * np.exp(self.empty_log_variance + terms @ np.log(np.tanh(self.rates)))
+
+    def triple_variances(self, triples: np.ndarray) -> np.ndarray:
+        """Return :meth:`term_variances` of triples by their players, shape ``(t, 3)``.
+
+        All of them as boolean rows would be the largest array of a fit.
+        """
+        log_ratio = np.log(np.tanh(self.rates))[triples].sum(axis=1)
+        return np.exp(self.empty_log_variance + log_ratio)
+
+
+class _ProductOnRows(OnRows):
+    """The product part on the rows of a search.
+
+    In place where it can be: at these sizes new memory takes as long as the arithmetic.
+    """
+
+    def __init__(self, x: np.ndarray, parity: Parity) -> None:
+        """Keep the sign rows, shape ``(m, n)``."""
+        self._x = x
+        self._parity = parity
+        self._matrix, self._slope = np.empty((2, len(x), len(x)))
+
+    def add(self, out: np.ndarray, variance: float, shape: np.ndarray, spare: np.ndarray) -> None:
+        """Add the matrix and keep it, and its derivative by U; see :class:`OnRows`."""
+        straight, opposite = _HALVES[self._parity]
+        scale = log(variance) - _log_largest(float(shape.sum()), self._parity)
+        exponent = np.matmul(self._x * shape, self._x.T, out=spare)
+        exponent += scale
+        np.exp(exponent, out=self._slope)
+        self._slope *= straight
+        if opposite:
+            np.subtract(2.0 * scale, exponent, out=exponent)
+            minus = np.exp(exponent, out=exponent)
+            minus *= opposite
+            np.add(self._slope, minus, out=self._matrix)
+            self._slope -= minus
+        else:
+            self._matrix[:] = self._slope
+        out += self._matrix
+
+    def gradient(
+        self, weights: np.ndarray, variance: float, shape: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """Return eq. 6 for the variance and the rates; see :class:`OnRows`."""
+        del variance
+        by_variance = float(np.vdot(weights, self._matrix))
+        self._slope *= weights
+        by_rate = np.einsum("ji,ji->i", self._x, self._slope @ self._x)
+        by_sum = by_variance * _slope_of_log_largest(float(shape.sum()), self._parity)
+        return by_variance, (by_rate - by_sum) * shape
+
+
+_HALVES: dict[Parity, tuple[float, float]] = {
+    "odd": (0.5, -0.5),
+    "even": (0.5, 0.5),
+    "both": (1.0, 0.0),
+}
+"""Weights of ``exp(U)`` and ``exp(-U)`` in ``sinh``, ``cosh`` and ``exp``."""
+
+
+def _log_largest(value: float, parity: Parity) -> float:
+    """Return the logarithm of ``sinh``, ``cosh`` or ``exp`` of a positive value of any size."""
+    straight, opposite = _HALVES[parity]
+    with_opposite = np.log1p(opposite / straight * np.exp(-2.0 * value))
+    return value + log(straight) + float(with_opposite)
+
+
+def _slope_of_log_largest(value: float, parity: Parity) -> float:
+    """Return the derivative of the logarithm of ``sinh``, ``cosh`` or ``exp``."""
+    straight, opposite = _HALVES[parity]
+    ratio = opposite / straight * np.exp(-2.0 * value)
+    return float((1.0 - ratio) / (1.0 + ratio))
+
+
+def _legendre(count: int) -> Iterator[tuple[float, float]]:
+    """Yield the nodes and weights of Gauss-Legendre quadrature on [-1, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    yield from zip(nodes.tolist(), weights.tolist(), strict=True)

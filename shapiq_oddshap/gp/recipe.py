@@ -1,0 +1,37 @@
+"""How the odd process is fitted: every choice of the recipe, with the ones that were measured best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from shapiq_oddshap.gp.evidence import SearchOptions
+from shapiq_oddshap.gp.parts import PARTS, SIZE_PARTS, Part
+from shapiq_oddshap.gp.recovery import RecoveryOptions
+from shapiq_oddshap.gp.reweighting import ReweightingOptions
+
+__all__ = ["OddGPRecipe"]
+
+
+@dataclass(frozen=True)
+class OddGPRecipe:
+    """The recipe of :class:`~shapiq_oddshap.OddGP`; ``docs/odd-gp.md`` has what each choice gives.
+
+    Attributes:
+        parts: The parts of the kernel.
+        size_parts: Parts that join them where the evidence is larger with them.
+        search: How the hyperparameters are looked for.
+        reweighting: How single interactions get variances of their own.
+        recovery: How an exactly sparse function is looked for.
+        evaluations_per_term: The proxy proposes a term for so many evaluations, less the players.
+        correction: Whether the Shapley values of the residuals are added (eq. 15).
+        max_pairs: Pairs that the process is conditioned on at most; the correction uses all.
+    """
+
+    parts: tuple[type[Part], ...] = PARTS
+    size_parts: tuple[type[Part], ...] = SIZE_PARTS
+    search: SearchOptions = field(default_factory=SearchOptions)
+    reweighting: ReweightingOptions = field(default_factory=ReweightingOptions)
+    recovery: RecoveryOptions = field(default_factory=RecoveryOptions)
+    evaluations_per_term: float = 10.0
+    correction: bool = True
+    max_pairs: int = 8000

@@ -1,0 +1,176 @@
+"""Which few terms a game might be made of (``docs/odd-gp.md``, equation 14)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shapiq_oddshap.gp.exact_fit import TOLERANCE
+from shapiq_oddshap.gp.parts import Terms
+from shapiq_oddshap.gp.reweighting import (
+    TermPosterior,
+    explicit_terms,
+    posterior_of_terms,
+    scanned_triples,
+    triple_sums,
+    with_terms,
+)
+from shapiq_oddshap.gp.signs import characters
+
+if TYPE_CHECKING:
+    from shapiq_oddshap.gp.kernel import Kernel
+    from shapiq_oddshap.gp.observations import Observations
+    from shapiq_oddshap.gp.reweighting import ReweightingOptions
+
+__all__ = ["RecoveryOptions", "find_terms", "penalised", "pursue"]
+
+_PRODUCT_SHARE = 0.1
+"""What the product part keeps of its variance in every step."""
+
+_SMALLEST = 1e-7
+"""Smallest variance of a term that is left at last, relative to the largest."""
+
+
+@dataclass(frozen=True)
+class RecoveryOptions:
+    """How an exactly sparse function is looked for (eq. 14).
+
+    Attributes:
+        powers: Penalties of the steps, from an l1 penalty (1) towards a count of terms (0); none
+            for no search.
+        unions_at: The step before which unions of two strong triples join as terms of order five.
+        strong: So many of the strongest terms are united.
+        few_terms: If at most so many terms carry nearly all variance, per pair of the part, it is
+            the part that is searched.
+        most_pairs: Otherwise all pairs, if they are no more than this: in vain, the search of
+            more would take longer than all the rest.
+        candidates_per_pair: Terms that a step keeps, per pair.
+        terms_per_pair: Terms that are left at last, per pair, at most.
+        pursuits: Terms that the matching pursuit may add to those.
+    """
+
+    powers: tuple[float, ...] = (1.0, 1.0, 1.0, 0.7, 0.5, 0.3, 0.0)
+    unions_at: int = 3
+    strong: int = 200
+    few_terms: float = 0.1
+    most_pairs: int = 1500
+    candidates_per_pair: int = 3
+    terms_per_pair: float = 0.25
+    pursuits: int = 24
+
+    def searched(
+        self, kernel: Kernel, data: Observations, part: Observations
+    ) -> Observations | None:
+        """Return the pairs to search, if any, given those of the first rounds."""
+        if _terms_that_matter(kernel) <= self.few_terms * part.pairs:
+            return part.part(self.most_pairs)
+        return data if data.pairs <= self.most_pairs else None
+
+
+def find_terms(
+    kernel: Kernel, data: Observations, options: RecoveryOptions, reweighting: ReweightingOptions
+) -> np.ndarray | None:
+    """Look for the sparsest function through the data: l1 first, then ever closer to l0 (eq. 14).
+
+    Args:
+        kernel: The kernel after rounds of reweighting.
+        data: All observations.
+        options: The options.
+        reweighting: The options of the rounds, for the pairs that they saw and the triples.
+
+    Returns:
+        The terms that are left, at most a quarter as many as there are searched pairs and a few of
+        the pursuit, shape ``(t, n)``; ``None`` if there is no search.
+    """
+    part = options.searched(kernel, data, reweighting.part(data))
+    if part is None or not options.powers:
+        return None
+    triples = scanned_triples(kernel, reweighting.max_triples)
+    if len(triples) == 0:
+        return None
+    for step, power in enumerate(options.powers):
+        if step == options.unions_at:
+            kernel = _with_unions(kernel, options.strong)
+        posterior = posterior_of_terms(kernel, part, triples)
+        kernel = penalised(kernel, posterior, options.candidates_per_pair * part.pairs, power)
+    explicit = explicit_terms(kernel)
+    size = explicit.variances
+    keep = np.argsort(-size, kind="stable")[: int(options.terms_per_pair * part.pairs)]
+    keep = keep[size[keep] > _SMALLEST * size.max(initial=0.0)]
+    return pursue(explicit.terms[keep], part, triples, options)
+
+
+def penalised(kernel: Kernel, posterior: TermPosterior, count: int, power: float) -> Kernel:
+    """Set the prior variances to ``|beta_T|^(2 - power)``, scaled to their energy (eq. 14).
+
+    Power one is reweighted least squares for an l1 penalty, power zero for a count of terms.
+    """
+    size = np.abs(posterior.means)
+    keep = posterior.largest(size, count)
+    weights = size[keep] ** (2.0 - power)
+    weights *= float(size[keep] @ size[keep]) / max(float(weights.sum()), 1e-300)
+    return with_terms(kernel, posterior.terms(keep), weights, _PRODUCT_SHARE)
+
+
+def pursue(
+    terms: np.ndarray, data: Observations, triples: np.ndarray, options: RecoveryOptions
+) -> np.ndarray:
+    """Add the terms that the residuals ask for: orthogonal matching pursuit over a few steps.
+
+    The penalties lose terms whose coefficients are a thousandth of the largest. Once the others
+    are fitted, the residuals are made of these alone.
+
+    Args:
+        terms: Terms to start from, shape ``(t, n)``.
+        data: The observations.
+        triples: Candidates, besides the unions of terms, shape ``(u, 3)``.
+        options: The options.
+    """
+    n = terms.shape[1]
+    unions = _unions(terms[: options.strong])
+    union_columns = characters(data.x, unions, np.float32)
+    for _ in range(options.pursuits):
+        rows = characters(data.x, np.concatenate([np.eye(n, dtype=bool), terms]))
+        solution, _, _, _ = np.linalg.lstsq(rows, data.targets, rcond=1e-10)
+        residuals = data.targets - rows @ solution
+        if np.abs(residuals).max() <= TOLERANCE:
+            break
+        gains = np.abs(triple_sums(data.x, residuals, triples))
+        found = np.zeros((1, n), dtype=bool)
+        found[0, triples[int(np.argmax(gains))]] = True
+        union_gains = np.abs(residuals.astype(np.float32) @ union_columns)
+        if union_gains.max(initial=0.0) > gains.max():
+            found = unions[[int(np.argmax(union_gains))]]
+        terms = np.concatenate([terms, found])
+    return terms
+
+
+def _terms_that_matter(kernel: Kernel) -> int:
+    """Return how many explicit terms carry 0.99 of the variance of all."""
+    energy = np.cumsum(np.sort(explicit_terms(kernel).variances)[::-1])
+    return int(np.searchsorted(energy, 0.99 * energy[-1])) + 1 if len(energy) else 0
+
+
+def _with_unions(kernel: Kernel, strong: int) -> Kernel:
+    """Add terms of order five with a small variance."""
+    explicit = explicit_terms(kernel)
+    order = np.argsort(-explicit.variances, kind="stable")[:strong]
+    known = {row.tobytes() for row in explicit.terms}
+    unions = _unions(explicit.terms[order])
+    unions = unions[[row.tobytes() not in known for row in unions]]
+    small = 0.01 * float(np.median(explicit.variances)) if len(order) else 0.0
+    return kernel.with_part(
+        Terms.of(
+            np.concatenate([explicit.terms, unions]),
+            np.concatenate([explicit.variances, np.full(len(unions), small)]),
+        )
+    )
+
+
+def _unions(terms: np.ndarray) -> np.ndarray:
+    """Return the unions of two of the terms that have order five, each once."""
+    first, second = np.triu_indices(len(terms), 1)
+    unions = terms[first] | terms[second]
+    return np.unique(unions[unions.sum(axis=1) == 5], axis=0)

@@ -1,0 +1,150 @@
+"""Every part of the kernel against enumeration: a new one joins by its line in CASES."""
+
+import numpy as np
+import pytest
+
+from shapiq_oddshap.gp.parts import (
+    PARTS,
+    SIZE_PARTS,
+    Constant,
+    Hints,
+    MainEffects,
+    Product,
+    Terms,
+)
+from tests.gp.enumeration import COALITIONS, ODD, SHAPLEY, N, X
+
+_RATES = np.random.default_rng(1).uniform(0.02, 0.9, N)
+_TRIPLES = ODD[ODD.sum(axis=1) >= 3][[1, 5, 18]]
+_ANY = COALITIONS[[1, 6, 13, 31, 40]]  # of orders one to five
+CASES = [
+    MainEffects(0.7),
+    Product(0.5, _RATES),
+    Product(0.5, _RATES, parity="even"),
+    Product(0.5, _RATES, parity="both"),
+    Terms(0.3, _TRIPLES, np.array([0.2, 0.7, 0.1])),
+    Terms(0.3, _ANY, np.array([0.2, 0.3, 0.1, 0.3, 0.1]), parity="both"),
+    Constant(0.4, parity="even"),
+    *[kind(0.6, parity=parity) for kind in SIZE_PARTS for parity in ("odd", "even", "both")],
+]
+_SIZE_KINDS = tuple(SIZE_PARTS)
+
+
+@pytest.fixture(params=CASES, ids=[f"{type(part).__name__}-{part.parity}" for part in CASES])
+def part(request):
+    return request.param
+
+
+def test_every_part_has_a_case():
+    assert {type(part) for part in CASES} >= {*PARTS, *SIZE_PARTS}
+
+
+def test_kernel_functions_have_the_parity_and_their_matrix_is_a_covariance(part):
+    matrix = part.variance * part.matrix(X, X)
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-14)
+    if part.parity != "both":
+        sign = -1.0 if part.parity == "odd" else 1.0
+        opposite = part.variance * part.matrix(-X, X)
+        np.testing.assert_allclose(opposite, sign * matrix, atol=1e-13)
+    assert np.linalg.eigvalsh(matrix).min() > -1e-12
+
+
+def test_total_variance_bounds_that_at_a_coalition(part):
+    diagonal = np.diag(part.variance * part.matrix(X, X))
+    assert diagonal.max() <= part.total_variance * (1 + 1e-12)
+    if not isinstance(part, _SIZE_KINDS):
+        np.testing.assert_allclose(diagonal, part.total_variance)
+
+
+def test_blocks_and_single_precision_agree_with_the_matrix(part):
+    expected = part.variance * part.matrix(X, X[:9])
+    out = np.zeros((len(X), 9))
+    add = part.between(X, X[:9])
+    for start in range(0, len(X), 10):
+        rows = slice(start, min(start + 10, len(X)))
+        add(out[rows, 2:], rows, slice(2, 9))
+    np.testing.assert_allclose(out[:, 2:], expected[:, 2:], rtol=1e-12, atol=1e-14)
+    single = np.zeros((len(X), len(X)), np.float32)
+    x = X.astype(np.float32)
+    part.between(x, x)(single, slice(None), slice(None))
+    np.testing.assert_allclose(single, part.variance * part.matrix(X, X), atol=2e-6)
+
+
+def test_functionals_are_the_shapley_values_of_kernel_functions(part):
+    out = np.zeros((9, N))
+    part.add_functionals(out, X[:9])
+    columns = part.variance * part.matrix(X, X[:9])
+    np.testing.assert_allclose(out, columns.T @ SHAPLEY, atol=1e-13)
+
+
+def test_prior_variances_are_those_of_the_functional(part):
+    out = np.zeros(N)
+    part.add_prior_variances(out)
+    covariance = SHAPLEY.T @ (part.variance * part.matrix(X, X)) @ SHAPLEY
+    np.testing.assert_allclose(out, np.diag(covariance), rtol=1e-10, atol=1e-14)
+
+
+def test_term_variances_are_the_coefficients_variances(part):
+    """Where there are any: beta_T is the mean of f chi_T over all coalitions."""
+    if isinstance(part, _SIZE_KINDS):
+        assert not part.term_variances(COALITIONS).any()
+        return
+    characters = np.array([X[:, term].prod(axis=1) for term in COALITIONS]) / len(COALITIONS)
+    expected = np.diag(characters @ (part.variance * part.matrix(X, X)) @ characters.T)
+    np.testing.assert_allclose(part.term_variances(COALITIONS), expected, rtol=1e-9, atol=1e-15)
+
+
+def test_part_on_the_rows_of_a_search(part):
+    """The matrix at other hyperparameters, and the gradient by differences."""
+    x, rng = X[1:20], np.random.default_rng(2)
+    weights = rng.normal(size=(19, 19))
+    weights = weights + weights.T
+    rows = part.on(x)
+
+    def value(log_variance, log_shape):
+        matrix = np.zeros((19, 19))
+        rows.add(matrix, np.exp(log_variance), np.exp(log_shape), np.empty((19, 19)))
+        return matrix
+
+    variance, shape = 0.4, 1.3 * part.shape
+    other = part.tuned(variance, shape)
+    at = value(np.log(variance), np.log(shape))
+    np.testing.assert_allclose(at, variance * other.matrix(x, x), rtol=1e-12, atol=1e-14)
+    # a triangle that holds both halves, as the search gives it
+    triangle = np.tril(weights) * (2.0 - np.eye(19))
+    by_variance, by_shape = rows.gradient(triangle, variance, shape)
+    step = 1e-6
+    moved = [value(np.log(variance) + s * step, np.log(shape)) for s in (1, -1)]
+    assert by_variance == pytest.approx(np.vdot(weights, moved[0] - moved[1]) / (2 * step))
+    for k, unit in enumerate(np.eye(len(shape))):
+        moved = [value(np.log(variance), np.log(shape) + s * step * unit) for s in (1, -1)]
+        expected = np.vdot(weights, moved[0] - moved[1]) / (2 * step)
+        assert by_shape[k] == pytest.approx(expected, rel=1e-5, abs=1e-8)
+
+
+@pytest.mark.parametrize("kind", [*PARTS, *SIZE_PARTS, Constant])
+def test_start_lies_within_the_bounds_whatever_the_proxy_says(kind):
+    for hints in (Hints.none(N), Hints(np.arange(float(N)), _TRIPLES, np.array([1.0, -2.0, 0.5]))):
+        part = kind.start(hints)
+        assert kind.bounds[0] < part.variance < kind.bounds[1]
+        assert ((kind.shape_bounds[0] < part.shape) & (part.shape < kind.shape_bounds[1])).all()
+
+
+def test_product_does_not_overflow_with_many_players():
+    n = 1500
+    part = Product(1.0, np.full(n, 1.9))
+    x = np.where(np.random.default_rng(0).random((5, n)) < 0.5, -1.0, 1.0)
+    np.testing.assert_allclose(np.diag(part.matrix(x, x)), 1.0)
+    functionals, variances = np.zeros((5, n)), np.zeros(n)
+    part.add_functionals(functionals, x)
+    part.add_prior_variances(variances)
+    assert np.isfinite(functionals).all()
+    assert np.isfinite(variances).all()
+
+
+def test_variances_of_triples_by_their_players():
+    part = Product(0.5, _RATES)
+    triples = np.array([[0, 1, 2], [1, 3, 5]])
+    rows = np.zeros((2, N), dtype=bool)
+    np.put_along_axis(rows, triples, values=True, axis=1)
+    np.testing.assert_allclose(part.triple_variances(triples), part.term_variances(rows))
