@@ -35,8 +35,7 @@ _PAIRS_PER_PLAYER = 1.5
 """Pairs per player from which the regression without shrinkage is to be trusted."""
 _EXACT = 1e-9
 """Of the error of a regression with shrinkage: a smaller one is the rounding of an exact one."""
-_SHARPNESS = 2.0
-"""Weights are inverse mean squared errors to this power: 1 would be right were they independent."""
+
 
 SMALL_LEAVES: dict[str, Any] = {
     "learning_rate": 0.3,
@@ -240,7 +239,7 @@ def averaged(
         weights = np.ones(len(errors))
     else:
         with np.errstate(invalid="ignore"):  # 0 / 0 is the weight of an exact candidate
-            weights = np.nan_to_num(least / errors, nan=1.0) ** _SHARPNESS
+            weights = np.nan_to_num(least / errors, nan=1.0)
     weights /= weights.sum()
     values = sum(w * opinion.values for w, opinion in zip(weights, opinions.values(), strict=True))
     return np.asarray(values), opinions, dict(zip(opinions, weights.tolist(), strict=True))

@@ -146,7 +146,7 @@ def fit_odd_gp(
         n_terms=len(explicit_terms(kernel).terms),
         noise=float(np.sqrt(posterior.kernel.noise)) * scale,
         pairs=len(sub),
-        error=posterior.left_out_error(freedom) * scale**2,
+        error=posterior.left_out_error() * scale**2,
     )
 
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["calibrated_variances", "sampling_variances"]
 
+_FREEDOM_KEPT = 0.25
+"""Share of the degrees of freedom that is left at least, where hyperparameters outnumber pairs."""
+
 
 def calibrated_variances(
     posterior: Posterior,
@@ -45,7 +48,8 @@ def calibrated_variances(
     alpha, precisions = posterior.alpha[1:], posterior.precisions
     share = min(posterior.kernel.noise * float(precisions.mean()), 1.0)
     misfit = max(float(np.mean(alpha**2) / precisions.mean()), 1.0)
-    fitted = posterior.optimism(hyperparameters)
+    # the prior was fitted to the same data, which costs it degrees of freedom
+    fitted = len(sub) / max(len(sub) - hyperparameters, _FREEDOM_KEPT * len(sub))
     errors = residuals.copy()
     errors[sub] = alpha / precisions
     # where the model interpolates, the share that was drawn has no error at all

@@ -23,9 +23,6 @@ __all__ = ["Posterior"]
 _EXACT_DIAGONAL = 1500
 """Up to so many pairs the diagonal of the inverse is computed, of more its mean is estimated."""
 
-_FREEDOM_KEPT = 0.25
-"""Share of the degrees of freedom that is left at least, where hyperparameters outnumber pairs."""
-
 _PROBES = 12
 """Random sign vectors that estimate a trace."""
 
@@ -115,25 +112,9 @@ class Posterior:
         inverse, _ = lapack.dpotri(self.factor.T, lower=False)
         return np.diag(inverse)[1:].copy()
 
-    def optimism(self, hyperparameters: float) -> float:
-        """Return the factor by which leave-one-out residuals are too small, squared.
-
-        The prior was fitted to the same data, which costs it degrees of freedom.
-
-        Args:
-            hyperparameters: How many variances the prior's fit chose freely.
-        """
-        count = self.data.pairs
-        return count / max(count - hyperparameters, _FREEDOM_KEPT * count)
-
-    def left_out_error(self, hyperparameters: float) -> float:
-        """Return the mean squared error at pairs left out one by one.
-
-        Args:
-            hyperparameters: How many variances the prior's fit chose freely.
-        """
-        errors = self.alpha[1:] / self.precisions
-        return float(np.mean(errors**2)) * self.optimism(hyperparameters)
+    def left_out_error(self) -> float:
+        """Return the mean squared error at pairs left out one by one, under the same prior."""
+        return float(np.mean((self.alpha[1:] / self.precisions) ** 2))
 
     def inverse_trace(self) -> float:
         """Estimate the trace of ``K^-1`` by random signs (Hutchinson)."""
