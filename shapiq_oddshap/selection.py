@@ -151,9 +151,8 @@ class Proxy:
 class SmallLeaves:
     """Trees that may split few coalitions, corrected by what they leave over.
 
-    The mean of two ensembles: one of the game, and one of its odd component on pairs and their
-    mirror images. The Shapley values of their residuals are estimated size by size and added
-    (RegressionMSR; Witter et al., 2025).
+    The Shapley values of their residuals are estimated size by size and added (RegressionMSR; Witter
+    et al., 2025).
 
     Attributes:
         trees: How they are fitted: LightGBM's have ``SMALL_LEAVES`` where nothing else is said.
@@ -180,26 +179,13 @@ class SmallLeaves:
 
     def _fitted(self, sample: Sample, kept: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the Shapley values of trees on some pairs, and the residuals of all pairs."""
-        rows, half = sample.component("odd"), sample.total / 2
-        chosen = np.concatenate([[True, True], kept[rows.members]])  # ∅ and [n] are in all
-        pairs, odd = rows.coalitions[kept], rows.targets[kept]
-        data = [
-            (sample.coalitions[chosen], sample.values[chosen]),
-            (
-                np.concatenate([sample.coalitions[:2], pairs, ~pairs]),
-                np.concatenate([[-half, half], odd, -odd]),
-            ),
-        ]
-        proxy = self.trees
+        rows, proxy = sample.component("odd"), self.trees
         if proxy.model is None:
             proxy = replace(proxy, params=SMALL_LEAVES | dict(proxy.params or {}))
-        values, residuals = np.zeros(sample.n), rows.targets.copy()
-        for coalitions, targets in data:
-            leaves = proxy.fit(coalitions, targets, seed)
-            values += trees.shapley_values(leaves) / len(data)
-            there, back = (trees.predict(leaves, c) for c in (rows.coalitions, ~rows.coalitions))
-            residuals -= (there - back) / (2 * len(data))
-        return values, residuals
+        chosen = np.concatenate([[True, True], kept[rows.members]])  # ∅ and [n] are in all
+        leaves = proxy.fit(sample.coalitions[chosen], sample.values[chosen], seed)
+        there, back = (trees.predict(leaves, c) for c in (rows.coalitions, ~rows.coalitions))
+        return trees.shapley_values(leaves), rows.targets - (there - back) / 2
 
 
 @dataclass(frozen=True)

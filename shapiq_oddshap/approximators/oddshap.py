@@ -336,12 +336,12 @@ class OddSHAP(FourierRegression):
     4. Read the Shapley values off: φ_i = -2 Σ_{T∋i} β_T / |T|.
 
     Note:
-        Departures from the paper. The number of pairs per size is fixed, not random. The proxy that
-        screens is fitted to what the regression on singletons leaves, not to the values. Below η·n
-        evaluations, where the paper takes the proxy's values, ``low_budget="auto"`` compares them
-        with the regression on singletons, by cross-validation on the sample at hand: leave-one-out
-        in closed form for the regression, five folds for the proxy. And the proxy's values are made
-        efficient, by spreading evenly what they miss of f([n]) - f(∅).
+        Departures from the paper, measured in ``docs/oddshap.md``; :meth:`paper` has none of them.
+        While evaluations are few more of the smallest and largest coalitions are drawn. The proxy
+        that screens is fitted to what the regression on singletons leaves, not to the values.
+        Functions of the coalitions' size may join the terms (``size_effects``), and the Shapley
+        values of what the regression leaves over are added. Below 20n evaluations the regression,
+        trees and the odd process are averaged by their errors at pairs left out (``low_budget``).
 
     Examples:
         >>> import numpy as np
