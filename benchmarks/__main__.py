@@ -13,10 +13,10 @@ import pandas as pd
 
 from benchmarks import oddgp, oddgp_ablation, overhead, precompute, readme, suite, table1
 from benchmarks.ablations import ABLATIONS
+from benchmarks.closed_forms import CLOSED_FORMS
 from benchmarks.curves import CURVES, RUNTIME
 from benchmarks.experiment import Experiment, Planned
 from benchmarks.games import GAMES, GameUnavailableError, count_instances, count_players
-from benchmarks.made_games import MADE_GAMES
 from benchmarks.methods import METHODS, MethodUnavailableError, resolve_methods
 from benchmarks.report import provenance, recorded, table
 from benchmarks.runner import run_tasks
@@ -94,7 +94,7 @@ def _add_options(command: argparse.ArgumentParser, experiment: Experiment) -> No
         type=lambda text: text.split(","),
         default=list(experiment.games),
         metavar="A,B",
-        help=f"games, of {', '.join([*GAMES, *MADE_GAMES])} (default: {', '.join(experiment.games)})",
+        help=f"games, of {', '.join([*GAMES, *CLOSED_FORMS])} (default: {', '.join(experiment.games)})",
     )
     command.add_argument(
         "--table",
@@ -247,7 +247,7 @@ def summary(experiment: Experiment, directory: Path) -> str:
 
 def _mixed_versions(rows: pd.DataFrame) -> str:
     """Return which methods' rows were made by several versions, or nothing."""
-    versions = rows["version"].fillna("not noted")
+    versions = rows["versions"].fillna("not noted")
     counts = versions.groupby([rows["method"], versions]).size()
     lines = [
         [str(method), str(version), str(count)]

@@ -1,4 +1,4 @@
-"""The games by name: tree games of ``shapiq_benchmark``, tables, shapiq's stored games, made games.
+"""The games by name: tree games of ``shapiq_benchmark``, tables, shapiq's stored games, closed forms.
 
 A game that cannot be built raises :class:`GameUnavailableError` with the reason, which the
 commands print. Nothing is downloaded but by ``shapiq_benchmark`` itself, into its
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from shapiq import ExactComputer, Game
 
+from benchmarks.closed_forms import CLOSED_FORMS
 from benchmarks.instance import (
     FLOOR,
     CountedGame,
@@ -24,7 +25,6 @@ from benchmarks.instance import (
     Instance,
     table_lookup,
 )
-from benchmarks.made_games import MADE_GAMES
 from benchmarks.tree_game import TreeGameValues
 
 if TYPE_CHECKING:
@@ -97,9 +97,9 @@ class Source:
 
     Attributes:
         name: The game's name in results.
-        table: The file of precomputed values; ``None`` for a tree game and a made game.
+        table: The file of precomputed values; ``None`` for a tree game and a closed form.
         stored: The files in which shapiq stored the instances, instead of a table.
-        references: The folder in which a made game's reference values may be kept.
+        references: The folder in which a closed form's reference values may be kept.
     """
 
     name: str
@@ -123,7 +123,7 @@ def resolve_games(names: Iterable[str], tables: Path | None, files: Iterable[Pat
     """Return the sources of the named games, and those of the files and folders of ``--table``.
 
     Args:
-        names: Names of ``GAMES`` and of made games.
+        names: Names of ``GAMES`` and of closed forms.
         tables: The directory of the known tables.
         files: Further games; see :func:`file_sources`.
 
@@ -132,8 +132,8 @@ def resolve_games(names: Iterable[str], tables: Path | None, files: Iterable[Pat
     """
     sources = []
     for name in names:
-        if name not in PAPER_GAMES and name not in MADE_GAMES:
-            msg = f"There is no game {name!r}. Known are {', '.join([*GAMES, *MADE_GAMES])}."
+        if name not in PAPER_GAMES and name not in CLOSED_FORMS:
+            msg = f"There is no game {name!r}. Known are {', '.join([*GAMES, *CLOSED_FORMS])}."
             raise GameUnavailableError(msg)
         file = PAPER_GAMES[name].table if name in PAPER_GAMES else None
         sources.append(Source(name, None if file is None else table_directory(tables) / file))
@@ -202,8 +202,8 @@ def count_instances(source: Source) -> int:
     """
     if source.stored:
         return len(source.stored)
-    if source.name in MADE_GAMES:
-        return MADE_GAMES[source.name].instances
+    if source.name in CLOSED_FORMS:
+        return CLOSED_FORMS[source.name].instances
     if source.table is None:
         return len(_tree_model(source.name)[2])
     if not source.table.is_file():
@@ -222,8 +222,8 @@ def count_players(source: Source) -> int:
     Raises:
         GameUnavailableError: If the game cannot be built, with the reason.
     """
-    if source.name in MADE_GAMES:
-        return MADE_GAMES[source.name].n
+    if source.name in CLOSED_FORMS:
+        return CLOSED_FORMS[source.name].n
     if source.table is not None and source.table.is_file():
         with np.load(source.table) as data:
             return int(data["n_players"])
@@ -245,8 +245,8 @@ def load_instance(source: Source, index: int) -> Instance:
         return _shapiq_instance(source.stored[index])
     if source.table is not None:
         return _table(source.table, index)
-    if source.name in MADE_GAMES:
-        return MADE_GAMES[source.name].make(index, source.references)
+    if source.name in CLOSED_FORMS:
+        return CLOSED_FORMS[source.name].make(index, source.references)
     return _tree_instance(source.name, index)
 
 

@@ -95,7 +95,7 @@ class Row:
         scale: The mean of the squared exact values, which relative errors are relative to.
         reference_error: The mean squared error of the exact values, where they are estimated.
         note: Why there is no value.
-        version: The versions of the package, with a digest of its files, and of shapiq; empty in
+        versions: The versions of the package, with a digest of its files, and of shapiq; empty in
             rows from before there was this column.
         seconds: Seconds spent outside the game.
         stages: Seconds by stage as JSON, of methods that report them.
@@ -114,7 +114,7 @@ class Row:
     scale: float | None = None
     reference_error: float | None = None
     note: str = ""
-    version: str = ""
+    versions: str = ""
     seconds: float | None = None
     stages: str = ""
 
@@ -141,7 +141,7 @@ def approximate(task: Task) -> list[Row]:
 def row_of(task: Task, **columns: object) -> Row:
     """Return a row with the task's key, and the versions that make it."""
     key = task.source.name, task.instance, task.method, task.budget, task.options
-    return Row(*key, version=versions_in_short(), **columns)  # type: ignore[arg-type]
+    return Row(*key, versions=versions_in_short(), **columns)  # type: ignore[arg-type]
 
 
 def measure(task: Task, instance: Instance, build: Build) -> Row:
@@ -255,7 +255,10 @@ def _read(file: Path) -> list[dict[str, str]]:
     if not file.exists():
         return []
     text = file.read_text()
-    rows = list(csv.DictReader(io.StringIO(text)))
+    rows = [
+        dict.fromkeys(COLUMNS, "") | row  # an older file has fewer columns
+        for row in csv.DictReader(io.StringIO(text))
+    ]
     if rows and not text.endswith("\n"):
         cut = [rows[-1][column] for column in _KEY]
         rows = [row for row in rows if [row[column] for column in _KEY] != cut]

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import gmean
 
+from benchmarks.closed_forms import CLOSED_FORMS
 from benchmarks.experiment import Experiment, Planned
 from benchmarks.figures import band, method_style, panels, save
 from benchmarks.games import (
@@ -28,7 +29,6 @@ from benchmarks.games import (
     resolve_games,
     table_directory,
 )
-from benchmarks.made_games import MADE_GAMES
 from benchmarks.methods import METHODS
 from benchmarks.report import number, table
 from benchmarks.runner import Task
@@ -83,21 +83,21 @@ _DOMAINS = {
     "sums of unanimity": ("soum",),
 }
 """Domains by what a file's name holds, in lower case and letters alone; the first match counts."""
-_MADE = tuple(dict.fromkeys(game.domain for game in MADE_GAMES.values()))
+_CLOSED = tuple(dict.fromkeys(game.domain for game in CLOSED_FORMS.values()))
 
 _PROTOCOL = f"""Errors are squared and relative to the mean of the squared Shapley values; geometric means over the
 instances of a family, then over the families. Relative errors below {FLOOR:.0e}, the rounding of models in
 single precision, count as {FLOOR:.0e}; errors below {_ABOVE_REFERENCE} times that of an estimated reference count as
 that. The best of shapiq's five ({", ".join(BEST_OF)}) is picked per family and budget, in
-hindsight. Of the games in `suite/` and of the made ones the first two instances (of tables the first
+hindsight. Of the games in `suite/` and of closed forms the first two instances (of tables the first
 ten, of sparse games the first twenty) may choose recipes; the others are untouched.
 """
 
 
 def domain_of(name: str) -> str:
     """Return the domain of a game, from the name of its file."""
-    if name in MADE_GAMES:
-        return MADE_GAMES[name].domain
+    if name in CLOSED_FORMS:
+        return CLOSED_FORMS[name].domain
     letters = re.sub("[^a-z]", "", name.lower())
     for domain, parts in _DOMAINS.items():
         if any(part in letters for part in parts):
@@ -132,7 +132,7 @@ def sources(args: argparse.Namespace) -> list[Source]:
     folder = directory / "suite" if (directory / "suite").is_dir() else directory.parent / "suite"
     there = file_sources(folder) if folder.is_dir() else [Source("suite", folder / "*.npz")]
     known = there + resolve_games(_TABLES, args.tables, ())
-    known += [Source(name, references=args.references) for name in MADE_GAMES]
+    known += [Source(name, references=args.references) for name in CLOSED_FORMS]
     for pattern in args.games:
         if not any(fnmatchcase(source.name, pattern) for source in known):
             names = ", ".join(source.name for source in known)
@@ -186,7 +186,8 @@ def relative_errors(rows: pd.DataFrame) -> pd.DataFrame:
         rows: The results, with values. Games whose Shapley values are all zero are left out.
     """
     rows = rows[rows["scale"] > 0]
-    smallest = np.maximum(FLOOR * rows["scale"], _ABOVE_REFERENCE * rows["reference_error"])
+    reference = rows["reference_error"].fillna(0.0)
+    smallest = np.maximum(FLOOR * rows["scale"], _ABOVE_REFERENCE * reference)
     return rows.assign(
         domain=rows["game"].map(domain_of),
         factor=(rows["budget"] / rows["n"]).round(2),
@@ -198,8 +199,12 @@ def relative_errors(rows: pd.DataFrame) -> pd.DataFrame:
 def _by_family(rows: pd.DataFrame) -> pd.DataFrame:
     """Return geometric means by ``domain, game, factor`` (index) and method (columns).
 
-    A method that has no value on some instance has none: means over other instances would mislead.
+    Instances without any of the package's methods, such as those of other splits in a file of the
+    peers, are left out. A method that lacks a value on some other instance has none: means over
+    fewer instances would mislead.
     """
+    ours = rows.loc[rows["method"].isin(APPROXIMATORS), ["game", "instance", "factor"]]
+    rows = rows.merge(ours.drop_duplicates()) if len(ours) else rows
     groups = rows.groupby(["domain", "game", "factor", "method"])["error"]
     means, counts = groups.agg(gmean).unstack(), groups.size().unstack()  # noqa: PD010
     return means.where(counts.eq(counts.max(axis=1), axis=0))
@@ -253,7 +258,7 @@ def bars(rows: pd.DataFrame) -> list[Bar]:
         rows: The results, with values.
     """
     rows = relative_errors(rows)
-    stored = rows[~rows["domain"].isin(_MADE)]
+    stored = rows[~rows["domain"].isin(_CLOSED)]
     best, same = _ratios(stored), _ratios(stored, ("shapiq-oddshap",))
     tabpfn = best[best.index.get_level_values("domain") == "TabPFN"]
     five = "the best of five"
@@ -388,12 +393,14 @@ def summarise(rows: pd.DataFrame, directory: Path) -> str:
     """Return bars, ratios, errors, coverage and seconds, by domain and by family."""
     judged = bars(rows)
     rows = relative_errors(rows)
-    sparse = rows[rows["domain"] == _SPARSE]
+    sparse = _sparse_cells(rows[rows["domain"] == _SPARSE])
     others = rows[rows["domain"] != _SPARSE]
     instances = ", ".join(str(number) for number in sorted(others["instance"].unique()))
+    missing = [name for name in BEST_OF if name not in set(rows["method"])]
     parts = [
         _PROTOCOL,
         f"These are instances {instances}.\n" if instances else "",
+        f"**Without {', '.join(missing)}**, of which there are no rows here.\n" if missing else "",
         "## Bars\n",
         table(["what", "where", "value", "bar", "aim", "met"], [bar.line() for bar in judged]),
     ]
@@ -402,13 +409,13 @@ def summarise(rows: pd.DataFrame, directory: Path) -> str:
         parts += [
             "## Error over that of the best of shapiq's five\n",
             "Over the families of shapiq's games; in brackets the worst domain.\n",
-            _overall_table(_ratios(others[~others["domain"].isin(_MADE)])),
+            _overall_table(_ratios(others[~others["domain"].isin(_CLOSED)])),
             *_domain_tables(others),
             "## Errors\n\n![Relative squared error by domain](suite.png)\n",
             "Median over the families of a domain, and the band between the quartiles.\n",
             _error_table(others),
             "## Seconds\n\nMedian seconds outside the game, shapiq's games.\n",
-            _seconds_table(others[~others["domain"].isin(_MADE)]),
+            _seconds_table(others[~others["domain"].isin(_CLOSED)]),
             "## By family\n",
             *_family_tables(others),
         ]
@@ -498,7 +505,7 @@ def _family_tables(rows: pd.DataFrame) -> Iterator[str]:
         yield table(["family", *(f"{factor:g} n" for factor in factors)], lines)
 
 
-def _sparse_table(rows: pd.DataFrame) -> str:
+def _sparse_table(cells: pd.DataFrame) -> str:
     """Return a line per game, budget and method."""
     lines = [
         [
@@ -509,7 +516,7 @@ def _sparse_table(rows: pd.DataFrame) -> str:
             f"{row.ratio:.2g}",
             f"{row.excess:.1f}",
         ]
-        for row in _sparse_cells(rows).itertuples()
+        for row in cells.itertuples()
     ]
     header = [
         "game",
@@ -525,7 +532,7 @@ def _sparse_table(rows: pd.DataFrame) -> str:
 def _draw(rows: pd.DataFrame, file: Path) -> None:
     """Draw the errors of all methods against the budget, a panel per domain."""
     means = _by_family(rows).stack().rename("error").reset_index()  # noqa: PD013
-    domains = [d for d in (*_DOMAINS, "other", *_MADE) if d in set(means["domain"])]
+    domains = [d for d in (*_DOMAINS, "other", *_CLOSED) if d in set(means["domain"])]
     figure, axes = panels(domains, "evaluations per player", "relative squared error")
     for domain in domains:
         for method in METHODS:
