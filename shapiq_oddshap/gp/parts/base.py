@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -62,6 +63,8 @@ class Part(ABC):
     """Between which the variance is searched."""
     shape_bounds: ClassVar[tuple[float, float]] = (1e-4, 2.0)
     """Between which each entry of the shape is searched."""
+    most_players: ClassVar[float] = inf
+    """With more players the part is left out of a kernel, as it would take too long."""
 
     @classmethod
     @abstractmethod

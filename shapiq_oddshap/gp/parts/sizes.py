@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shapiq_oddshap.gp.parts.base import Hints
     from shapiq_oddshap.sample import Parity
 
-__all__ = ["ChangingEffects", "Jump", "LearningCurve", "SizeSteps"]
+__all__ = ["ChangingEffects", "Jump", "LearningCurve", "SizeSteps", "half_correlation", "sizes_of"]
 
 _START = 0.05
 """Variance at the start: games without such effects are not to be kept from what they need."""
@@ -29,6 +29,11 @@ def sizes_of(x: np.ndarray) -> np.ndarray:
     """Return the sizes of the coalitions of sign rows, shape ``(m,)``."""
     n = x.shape[1]
     return np.rint((n - x.sum(axis=1)) / 2).astype(np.intp)
+
+
+def half_correlation(n: int, length: float, parity: Parity) -> np.ndarray:
+    """Return the odd or even half under ``s -> n - s`` of ``exp(-|s - s'| / length)``."""
+    return _half(_correlation(n, length), parity)
 
 
 def _correlation(n: int, length: float) -> np.ndarray:
@@ -128,7 +133,7 @@ class ChangingEffects(Part):
     def covariance(self, n: int) -> np.ndarray:
         """Return the covariance of every ``h_i`` at unit variance, ``(n + 1, n + 1)``."""
         twin: dict[Parity, Parity] = {"odd": "even", "even": "odd", "both": "both"}
-        return _half(_correlation(n, self.length * n), twin[self.parity])
+        return half_correlation(n, self.length * n, twin[self.parity])
 
     def matrix(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return ``(x . x' / n) kappa(s, s')``; see :class:`Part`."""
