@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, cast
@@ -15,7 +16,8 @@ from shapiq_oddshap.approximators.table import GameTable
 from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.evaluation import check_callable, evaluate
-from shapiq_oddshap.gp import Hints, OddGPRecipe, Pairs, fit_odd_gp
+from shapiq_oddshap.gp import Hints, OddGPFit, OddGPRecipe, Pairs, fit_odd_gp
+from shapiq_oddshap.gp.readout import PAIRWISE
 from shapiq_oddshap.proxy import TreeProxy
 from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from shapiq_oddshap.approximators.base import Design
     from shapiq_oddshap.sample import Sample
+    from shapiq_oddshap.trees import Spectrum
 
     Value = Callable[[np.ndarray], np.ndarray]
 
@@ -33,6 +36,13 @@ __all__ = ["OddGP"]
 
 _GROWTH = 1.6
 """How much more than the last budget :meth:`OddGP.approximate_until` tries next."""
+
+
+_ROUNDING = 1e-13
+"""Relative size of an even component that is none."""
+
+_MOST_PLAYERS = 200
+"""Of more players, the variances of all pairs would take longer than the whole rest by far."""
 
 
 class OddGP(ShapleyApproximator):
@@ -64,6 +74,8 @@ class OddGP(ShapleyApproximator):
         True
     """
 
+    offered = {1: ("SV",), 2: ("SII", "k-SII")}  # noqa: RUF012
+
     def __init__(
         self,
         n: int,
@@ -78,8 +90,8 @@ class OddGP(ShapleyApproximator):
         Args:
             n: The number of players.
             recipe: The recipe, for experiments with it; ``None`` for the one that was measured best.
-            max_order: 1; shapiq's explainers pass it.
-            index: ``"SV"``; shapiq's explainers pass it.
+            max_order: 1 for Shapley values, 2 for pairwise interactions too, of at most 200 players.
+            index: ``"SV"`` with order 1; ``"SII"`` or ``"k-SII"`` with order 2.
             random_state: The seed; ``None`` takes fresh entropy for every run.
 
         Raises:
@@ -87,6 +99,13 @@ class OddGP(ShapleyApproximator):
             ValueError: If an argument is out of its range.
         """
         super().__init__(n, max_order=max_order, index=index, random_state=random_state)
+        if self.pairwise and self.n > _MOST_PLAYERS:
+            msg = (
+                f"Received n={n} and max_order=2, but at most {_MOST_PLAYERS} players are allowed: "
+                f"{PAIRWISE.count(self.n)} pairs would need a posterior variance each. Please pass "
+                "max_order=1, or take OddSHAP, whose interactions have no variances."
+            )
+            raise ValueError(msg)
         if not isinstance(recipe, OddGPRecipe | None):
             msg = f"Received recipe={recipe!r}, but an OddGPRecipe is required, or None."
             raise TypeError(msg)
@@ -105,12 +124,16 @@ class OddGP(ShapleyApproximator):
         n = self.n
         if np.ptp(sample.values) == 0:
             # a constant sample tells nothing of the scale on which others may differ
-            return Fitted(np.zeros(n), FitFacts(path="constant"), np.full(n, np.inf))
+            zeros = np.zeros(n + PAIRWISE.count(n) * self.pairwise)
+            return Fitted(zeros, FitFacts(path="constant"), np.full(len(zeros), np.inf))
         recipe = self.recipe or OddGPRecipe()
         with run.clock("screening"):
             rows = sample.component("odd")
             seed = int(run.rng.integers(2**31))
-            spectrum = TreeProxy().interactions(sample, seed, parity="odd")
+            whole = TreeProxy().interactions(
+                sample, seed, parity="both" if self.pairwise else "odd"
+            )
+            spectrum = whole.of("odd")
             count = max(ceil(len(sample.values) / recipe.evaluations_per_term) - n, 1)
             hints = Hints(spectrum.importance(), *spectrum.largest(count, min_order=3))
         pairs = Pairs(rows.coalitions, rows.targets, sample.total)
@@ -121,7 +144,32 @@ class OddGP(ShapleyApproximator):
             n_terms=fit.n_terms,
             details={"pairs": float(fit.pairs), "noise": fit.noise},
         )
-        return Fitted(fit.values, facts, fit.variances)
+        if not self.pairwise:
+            return Fitted(fit.values, facts, fit.variances)
+        # after the odd fit, which therefore draws what it draws without the pairs
+        even = self._fit_pairs(sample, whole.of("even"), recipe, run)
+        details = {"even_pairs": float(even.pairs), "even_noise": even.noise}
+        details["even_terms"] = float(even.n_terms)
+        return Fitted(
+            np.concatenate([fit.values, even.values]),
+            replace(facts, path=f"{fit.path}+{even.path}", details={**facts.details, **details}),
+            np.concatenate([fit.variances, even.variances]),
+        )
+
+    def _fit_pairs(
+        self, sample: Sample, spectrum: Spectrum, recipe: OddGPRecipe, run: Run
+    ) -> OddGPFit:
+        """Fit the even process, from which pairwise interactions are read."""
+        rows = sample.component("even")
+        size = np.abs(rows.targets).max(initial=0.0)
+        if len(rows.targets) >= self.n and size <= _ROUNDING * np.ptp(sample.values):
+            # an odd game: what is left of its even component is rounding
+            count = PAIRWISE.count(self.n)
+            return OddGPFit(np.zeros(count), np.full(count, size**2), "none")
+        count = max(ceil(len(sample.values) / recipe.evaluations_per_term), 1)
+        hints = Hints(spectrum.importance(), *spectrum.largest(count, min_order=2))
+        pairs = Pairs(rows.coalitions, rows.targets, 0.0)
+        return fit_odd_gp(pairs, hints, run.rng, recipe, run.clock, PAIRWISE)
 
     def approximate_with_variance(
         self, budget: int, game: Game | Value
