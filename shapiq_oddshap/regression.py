@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Fit",
     "constrained_least_squares",
+    "fit_even_by_size",
     "fit_terms",
     "leave_one_out_error",
     "main_effects",
@@ -61,6 +62,7 @@ def constrained_least_squares(
     constraints: np.ndarray,
     totals: np.ndarray,
     corner: np.ndarray | None = None,
+    strata: np.ndarray | None = None,
 ) -> Fit:
     """Solve the constrained regression exactly on its constraints.
 
@@ -76,13 +78,15 @@ def constrained_least_squares(
         constraints: A as disjoint 0/1 rows, shape ``(k, n_terms)``.
         totals: b, shape ``(k,)``.
         corner: The normal matrix of the first terms if it is known, such as ``singletons_gram``.
+        strata: Numbers of the rows' strata from zero on, shape ``(rows,)``: a column of ones for each
+            stratum joins the terms, after them; ``n_terms`` counts those columns too.
 
     Returns:
         The coefficients with the solver and the condition estimate.
     """
-    design = _Design(terms, coalitions, targets, np.sqrt(weights))
+    design = _Design(terms, coalitions, targets, np.sqrt(weights), strata)
     condition = None
-    if len(coalitions) >= len(terms) - len(constraints):
+    if len(coalitions) >= design.columns - len(constraints):
         gram, moments = design.normal_equations(corner)
         factor, condition = _factorise(gram)
         if condition < _WORST_CONDITION:
@@ -128,6 +132,37 @@ def fit_terms(sample: Sample, terms: np.ndarray, parity: Parity) -> Fit:
     constraints = np.array([is_odd, ~is_odd], dtype=float)
     totals = np.array([-sample.total / 2, sample.total / 2])
     return constrained_least_squares(terms, *rows, constraints, totals)
+
+
+def fit_even_by_size(sample: Sample, terms: np.ndarray) -> tuple[Fit, np.ndarray]:
+    """Regress the even component on even terms and a free value per size.
+
+    Many games have a function of the size in them, which few terms do not hold: the values per
+    size take it up. The empty and the grand coalition are a size of their own, whose value is what
+    the terms miss there.
+
+    Args:
+        sample: Evaluated coalitions.
+        terms: Terms of even order as boolean rows, shape ``(n_terms, n)``.
+
+    Returns:
+        The regression of the terms, and the values by the size s of the smaller of a coalition and
+        its complement, shape ``(n // 2 + 1,)``; a size of which nothing was drawn has that of 0.
+    """
+    rows = sample.component("even")
+    sizes = rows.coalitions.sum(axis=1)
+    seen, strata = np.unique(np.minimum(sizes, sample.n - sizes), return_inverse=True)
+    fit = constrained_least_squares(
+        terms,
+        *(rows.coalitions, rows.targets, rows.weights),
+        np.zeros((0, len(terms) + len(seen))),
+        np.zeros(0),
+        strata=strata.ravel(),
+    )
+    own = fit.coefficients[: len(terms)]
+    by_size = np.full(sample.n // 2 + 1, -own.sum())
+    by_size[seen] = fit.coefficients[len(terms) :]
+    return Fit(terms, own, fit.solver, fit.condition), by_size
 
 
 def main_effects(sample: Sample) -> np.ndarray:
@@ -198,18 +233,29 @@ class _Design:
     coalitions: np.ndarray
     targets: np.ndarray
     root_weights: np.ndarray
+    strata: np.ndarray | None = None
+
+    @property
+    def columns(self) -> int:
+        """Number of columns, those of the strata included."""
+        return len(self.terms) + (0 if self.strata is None else int(self.strata.max(initial=-1)) + 1)
 
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield blocks of shape ``(n_terms, block)`` with their targets."""
         for start in range(0, len(self.coalitions), BLOCK):
             rows = slice(start, start + BLOCK)
             root = self.root_weights[rows]
-            yield parities(self.terms, self.coalitions[rows]) * root, self.targets[rows] * root
+            block = parities(self.terms, self.coalitions[rows])
+            if self.strata is not None:
+                numbers = np.arange(self.columns - len(self.terms))
+                ones = (numbers[:, None] == self.strata[rows]).astype(np.int8)
+                block = np.concatenate([block, ones])
+            yield block * root, self.targets[rows] * root
 
     def normal_equations(self, corner: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Return XᵀWX, shape ``(n_terms, n_terms)``, and XᵀWy, shape ``(n_terms,)``."""
-        gram = np.zeros((len(self.terms), len(self.terms)))
-        moments = np.zeros(len(self.terms))
+        gram = np.zeros((self.columns, self.columns))
+        moments = np.zeros(self.columns)
         known = 0 if corner is None else len(corner)
         for block, targets in self.blocks():
             head, rest = block[:known], block[known:]
@@ -238,7 +284,7 @@ def _project(design: _Design, constraints: np.ndarray, totals: np.ndarray) -> np
     """
     members = constraints.sum(axis=1)
     start = constraints.T @ (totals / members)
-    rows = np.zeros((0, len(design.terms) + 1))
+    rows = np.zeros((0, design.columns + 1))
     for block, targets in design.blocks():
         free = block.T - (block.T @ constraints.T / members) @ constraints
         rows = np.vstack([rows, np.column_stack([free, targets - block.T @ start])])

@@ -16,7 +16,7 @@ from shapiq_oddshap.checks import as_integer, as_seed
 from shapiq_oddshap.diagnostics import Diagnostics, Estimate, FitFacts, Stopwatch
 from shapiq_oddshap.evaluation import check_callable, evaluate
 from shapiq_oddshap.fourier import pair_indices
-from shapiq_oddshap.gp.correction import Strata, pair_correction
+from shapiq_oddshap.pairwise import exact_interactions
 from shapiq_oddshap.sample import Sample
 from shapiq_oddshap.sampling import size_weights
 from shapiq_oddshap.shapiq_adapter import ShapleyAdapter
@@ -404,8 +404,5 @@ def _exact(sample: Sample, run: Run, pairwise: bool) -> Fitted:
         gains = np.where(half, present[:, None], -absent[:, None])
         values = difference @ gains
         if pairwise:
-            even = sample.component("even")
-            strata = Strata.of(even.coalitions)  # complete, so that the estimate per size is exact
-            pairs = pair_correction(even.coalitions, even.targets, strata)
-            values = np.concatenate([values, pairs])
+            values = np.concatenate([values, exact_interactions(sample)])
         return Fitted(values, FitFacts(path="exact"), np.zeros(len(values)))

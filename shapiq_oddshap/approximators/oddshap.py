@@ -14,6 +14,7 @@ from shapiq_oddshap import fourier, trees
 from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
 from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.diagnostics import FitFacts
+from shapiq_oddshap.pairwise import regressed_interactions
 from shapiq_oddshap.proxy import TreeProxy
 from shapiq_oddshap.regression import fit_terms
 from shapiq_oddshap.sampling import (
@@ -151,12 +152,19 @@ class FourierRegression(ShapleyApproximator):
         return Plan(weights, screener)
 
     def _fit(self, sample: Sample, notes: Screener, run: Run) -> Fitted:
-        """Screen and regress (paper, Algorithm 1), or take the proxy."""
+        """Screen and regress, or take the proxy; see the two below."""
         if np.ptp(sample.values) == 0:
-            return Fitted(np.zeros(self.n), FitFacts(path="constant"))
+            count = self.n * (self.n - 1) // 2 if self.pairwise else 0
+            return Fitted(np.zeros(self.n + count), FitFacts(path="constant"))
         few = len(sample.values) < self.interaction_factor * self.n
         if few and not self._fixed_terms(notes):
-            return self._fit_few(sample, notes, run)
+            fitted = self._fit_few(sample, notes, run)
+        else:
+            fitted = self._fit_many(sample, notes, run)
+        return self._with_pairs(fitted, sample, notes, run) if self.pairwise else fitted
+
+    def _fit_many(self, sample: Sample, notes: Screener, run: Run) -> Fitted:
+        """Screen and regress (paper, Algorithm 1)."""
         with run.clock("screening"):
             interactions = self._screen(sample, notes, run.rng)
         with run.clock("regression"):
@@ -190,6 +198,17 @@ class FourierRegression(ShapleyApproximator):
             facts = replace(facts, n_terms=self.n, solver=fit.solver, condition=fit.condition)
         return Fitted(phi, facts)
 
+    def _with_pairs(self, fitted: Fitted, sample: Sample, screener: Screener, run: Run) -> Fitted:
+        """Append the interactions of the even twin: a regression on screened even terms."""
+        with run.clock("screening"):
+            terms = self._screen_even(sample, screener, run.rng)
+        with run.clock("regression"):
+            pairs = regressed_interactions(sample, terms)
+        details = {**fitted.facts.details, "even_terms": float(len(terms))}
+        return Fitted(
+            np.concatenate([fitted.values, pairs]), replace(fitted.facts, details=details)
+        )
+
     def required_budget(self) -> int:
         """Return the smallest budget that ``approximate`` takes.
 
@@ -202,7 +221,8 @@ class FourierRegression(ShapleyApproximator):
             return 2
         if self.paired:
             odd = screener.n_terms(self.n, parity="odd") or 0
-            return 2 * (self.n + min(odd, fixed))
+            even = (screener.n_terms(self.n, parity="even") or 0) if self.pairwise else 0
+            return 2 * max(self.n + min(odd, fixed), even + 1)
         return self.n + fixed + 1
 
     def _n_terms(self, screener: Screener) -> int | None:
@@ -231,10 +251,34 @@ class FourierRegression(ShapleyApproximator):
         count = self._fixed_terms(screener) or count
         if self.max_interactions is not None:
             count = min(count, self.max_interactions)
+        return self._usable(sample, screener, rng, count, self.parity)
+
+    def _screen_even(
+        self, sample: Sample, screener: Screener, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return the terms of the even regression: twice as many as of the odd one.
+
+        There are more pairs than players, and what the terms miss is estimated too.
+        """
+        count = ceil(2 * len(sample.values) / self.interaction_factor)
+        if self.max_interactions is not None:
+            count = min(count, self.max_interactions)
+        count = screener.n_terms(self.n, parity="even") or count
+        return self._usable(sample, screener, rng, count, "even")
+
+    def _usable(
+        self,
+        sample: Sample,
+        screener: Screener,
+        rng: np.random.Generator,
+        count: int,
+        parity: Parity,
+    ) -> np.ndarray:
+        """Return what a strategy screens and a regression can hold, at most ``count`` terms."""
         if count == 0:
             return np.zeros((0, self.n), dtype=bool)
-        terms = screener.screen(sample, count, rng, parity=self.parity)
-        return usable_terms(terms, self.n, parity=self.parity, name=screener.name)[:count]
+        terms = screener.screen(sample, count, rng, parity=parity)
+        return usable_terms(terms, self.n, parity=parity, name=screener.name)[:count]
 
 
 class OddSHAP(FourierRegression):
@@ -272,3 +316,4 @@ class OddSHAP(FourierRegression):
 
     paired = True
     parity = "odd"
+    offered = {1: ("SV",), 2: ("SII", "k-SII")}  # noqa: RUF012
