@@ -238,7 +238,9 @@ class _Design:
     @property
     def columns(self) -> int:
         """Number of columns, those of the strata included."""
-        return len(self.terms) + (0 if self.strata is None else int(self.strata.max(initial=-1)) + 1)
+        return len(self.terms) + (
+            0 if self.strata is None else int(self.strata.max(initial=-1)) + 1
+        )
 
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield blocks of shape ``(n_terms, block)`` with their targets."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Value = Callable[[np.ndarray], np.ndarray]
     Design = Generator[np.ndarray, np.ndarray, "Plan"]
 
-__all__ = ["Fitted", "Plan", "Run", "ShapleyApproximator"]
+__all__ = ["Fitted", "Plan", "Run", "ShapleyApproximator", "k_sii_variances", "offer"]
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -164,7 +164,7 @@ class ShapleyApproximator(ShapleyAdapter):
         if index not in self.offered.get(max_order, ()):
             msg = (
                 f"Received index={index!r} and max_order={max_order!r}, but "
-                f"{type(self).__name__} {_offer(self.offered)}"
+                f"{type(self).__name__} {offer(self.offered)}"
             )
             raise ValueError(msg)
         super().__init__(n, max_order=max_order, index=index, random_state=as_seed(random_state))
@@ -240,7 +240,9 @@ class ShapleyApproximator(ShapleyAdapter):
         exact = run.budget == 2**self.n
         design = _all_coalitions(self.n) if exact else self._design(run)
         sample, notes = run.collect(design, game, self.n)
-        fitted = _exact(sample, run, self.pairwise) if exact else self._fit(sample, notes, run)
+        fitted = (
+            _exact(sample, run, pairwise=self.pairwise) if exact else self._fit(sample, notes, run)
+        )
         values = self._interaction_values(
             fitted.values,
             empty_value=sample.empty_value,
@@ -355,7 +357,7 @@ def _half(n: int) -> np.ndarray:
     return (np.arange(2 ** (n - 1))[:, None] >> np.arange(n) & 1).astype(bool)
 
 
-def _offer(offered: Mapping[int, tuple[str, ...]]) -> str:
+def offer(offered: Mapping[int, tuple[str, ...]]) -> str:
     """Return what is offered, as the end of a refusal."""
     if offered.keys() == {1}:
         return "estimates Shapley values. Please pass index='SV' and max_order=1."
@@ -381,7 +383,7 @@ def k_sii_variances(variances: np.ndarray, n: int) -> np.ndarray:
     return np.concatenate([variances[:n] + added / 4.0, variances[n:]])
 
 
-def _exact(sample: Sample, run: Run, pairwise: bool) -> Fitted:
+def _exact(sample: Sample, run: Run, *, pairwise: bool) -> Fitted:
     """Sum marginal contributions over complementary pairs, and second differences likewise.
 
     φ_i = Σ_S f(S) (1[i∈S] p_{s-1} - 1[i∉S] p_s) with p_s = 1 / (n C(n-1, s)) (paper, Equation 1);

@@ -208,9 +208,7 @@ def _fit_exactly(normed: Pairs, terms: np.ndarray, readout: Readout) -> ExactFit
     return fit_exactly(normed.coalitions, normed.targets, normed.total, terms, readout)
 
 
-def _exact_fit(
-    exact: ExactFit, path: str, pairs: Pairs, unit: float, readout: Readout
-) -> OddGPFit:
+def _exact_fit(exact: ExactFit, path: str, pairs: Pairs, unit: float, readout: Readout) -> OddGPFit:
     """Return an exact fit in units of the game."""
     return OddGPFit(
         readout.complete(exact.values * unit, pairs.total),
