@@ -15,8 +15,7 @@ from shapiq_oddshap.approximators.table import GameTable
 from shapiq_oddshap.checks import as_integer, as_seed
 from shapiq_oddshap.diagnostics import Diagnostics, Estimate, FitFacts, Stopwatch
 from shapiq_oddshap.evaluation import check_callable, evaluate
-from shapiq_oddshap.fourier import pair_indices
-from shapiq_oddshap.pairwise import exact_interactions
+from shapiq_oddshap.pairwise import exact_interactions, k_sii_variances
 from shapiq_oddshap.sample import Sample
 from shapiq_oddshap.sampling import size_weights
 from shapiq_oddshap.shapiq_adapter import ShapleyAdapter
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     Value = Callable[[np.ndarray], np.ndarray]
     Design = Generator[np.ndarray, np.ndarray, "Plan"]
 
-__all__ = ["Fitted", "Plan", "Run", "ShapleyApproximator", "k_sii_variances", "offer"]
+__all__ = ["Fitted", "Plan", "Run", "ShapleyApproximator", "offer"]
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -259,7 +258,7 @@ class ShapleyApproximator(ShapleyAdapter):
         )
         variances = fitted.variances
         if variances is not None and self.index == "k-SII":
-            variances = k_sii_variances(variances, self.n)
+            variances = k_sii_variances(variances, sample.component("even"))
         return Estimate(values, variances, diagnostics)
 
     def required_budget(self) -> int:
@@ -366,21 +365,6 @@ def offer(offered: Mapping[int, tuple[str, ...]]) -> str:
         for order, indices in offered.items()
     ]
     return f"estimates Shapley values and pairwise interactions. Please pass {', or '.join(ways)}."
-
-
-def k_sii_variances(variances: np.ndarray, n: int) -> np.ndarray:
-    """Return the variances of k-SII of order two, given those of the Shapley interaction index.
-
-    A player's value is φ_i - Σ_j SII_ij / 2, the pairs keep theirs. The odd and the even component
-    err independently; errors of different pairs are taken to be uncorrelated.
-
-    Args:
-        variances: Those of the Shapley values, then those of the pairs, ``(n + n (n - 1) / 2,)``.
-        n: Number of players.
-    """
-    players = np.concatenate(pair_indices(n))
-    added = np.bincount(players, np.tile(variances[n:], 2), minlength=n)
-    return np.concatenate([variances[:n] + added / 4.0, variances[n:]])
 
 
 def _exact(sample: Sample, run: Run, *, pairwise: bool) -> Fitted:

@@ -18,6 +18,7 @@ from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.evaluation import check_callable, evaluate
 from shapiq_oddshap.gp import Hints, OddGPFit, OddGPRecipe, Pairs, fit_odd_gp
 from shapiq_oddshap.gp.readout import PAIRWISE
+from shapiq_oddshap.pairwise import complete
 from shapiq_oddshap.proxy import TreeProxy
 from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
 
@@ -169,7 +170,8 @@ class OddGP(ShapleyApproximator):
         count = max(ceil(len(sample.values) / recipe.evaluations_per_term), 1)
         hints = Hints(spectrum.importance(), *spectrum.largest(count, min_order=2))
         pairs = Pairs(rows.coalitions, rows.targets, 0.0)
-        return fit_odd_gp(pairs, hints, run.rng, recipe, run.clock, PAIRWISE)
+        fit = fit_odd_gp(pairs, hints, run.rng, recipe, run.clock, PAIRWISE)
+        return replace(fit, values=complete(fit.values, rows))
 
     def approximate_with_variance(
         self, budget: int, game: Game | Value

@@ -138,15 +138,17 @@ def term_sums(x: np.ndarray, alpha: np.ndarray, players: np.ndarray) -> np.ndarr
     """
     out = np.empty(len(players))
     orders = np.sum(players < x.shape[1], axis=1)
+    weights = alpha.astype(x.dtype, copy=False)
     for order in np.unique(orders).tolist():
         rows = orders == order
-        weights = alpha.astype(x.dtype, copy=False)
-        out[rows] = _sums_of_order(x, weights, players[rows, :order])
+        there, place = np.unique(players[rows, :order], return_inverse=True)
+        columns = np.ascontiguousarray(x[:, there])
+        out[rows] = _sums_of_order(columns, weights, place.reshape(-1, order))
     return out
 
 
 def _sums_of_order(x: np.ndarray, alpha: np.ndarray, players: np.ndarray) -> np.ndarray:
-    """Return the sums of terms of one order: one product of matrices for all pairs of last players."""
+    """Return the sums of sorted terms of one order, of all pairs of last players by one product."""
     if players.shape[1] == 2:
         table = (x * alpha[:, None]).T @ x
         pairs: np.ndarray = table[players[:, 0], players[:, 1]]
@@ -156,7 +158,9 @@ def _sums_of_order(x: np.ndarray, alpha: np.ndarray, players: np.ndarray) -> np.
     for player in range(x.shape[1]):
         rows = slice(stops[player], stops[player + 1])
         if rows.start < rows.stop:
-            out[rows] = _sums_of_order(x, alpha * x[:, player], players[rows, 1:])
+            later = player + 1  # the players of a term increase
+            others = players[rows, 1:] - later
+            out[rows] = _sums_of_order(x[:, later:], alpha * x[:, player], others)
     return out
 
 
