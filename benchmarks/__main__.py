@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from benchmarks import oddgp, oddgp_ablation, overhead, precompute, readme, table1
+from benchmarks import interactions, oddgp, oddgp_ablation, overhead, precompute, readme, table1
 from benchmarks.ablations import ABLATIONS
 from benchmarks.curves import CURVES, RUNTIME
 from benchmarks.experiment import Experiment, Planned
@@ -22,6 +22,7 @@ from benchmarks.games import (
     count_instances,
     load_instance,
     resolve_games,
+    suite_files,
 )
 from benchmarks.methods import METHODS, MethodUnavailableError, resolve_methods
 from benchmarks.report import provenance, recorded, table
@@ -39,6 +40,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     SPECTRUM,
     oddgp.EXPERIMENT,
     oddgp_ablation.EXPERIMENT,
+    interactions.EXPERIMENT,
 )
 
 
@@ -145,6 +147,10 @@ def _add_options(command: argparse.ArgumentParser, experiment: Experiment) -> No
         metavar="DIR",
         help="where results.csv, README.md and figures go (default: %(default)s)",
     )
+    if experiment.missed:
+        command.add_argument(
+            "--check", action="store_true", help="exit with 1 if a target is missed"
+        )
     command.add_argument(
         "--resume",
         action=argparse.BooleanOptionalAction,
@@ -157,7 +163,8 @@ def _run_experiment(args: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Run an experiment and write its results."""
     experiment: Experiment = args.experiment
     methods = resolve_methods(args.methods, extra=experiment.methods or ())
-    games, skipped = _available(resolve_games(args.games, args.tables, args.table), args.instances)
+    files = [*args.table, *(suite_files(args.tables) if experiment.suite else ())]
+    games, skipped = _available(resolve_games(args.games, args.tables, files), args.instances)
     for name, reason in skipped.items():
         print(f"Skipped {name}: {reason}.")
     if not games:
@@ -176,6 +183,10 @@ def _run_experiment(args: argparse.Namespace, arguments: Sequence[str]) -> int:
     (args.output / "README.md").write_text(header + text)
     print(text)
     print(f"Written to {args.output}.")
+    if experiment.missed and args.check:
+        missed = experiment.missed(pd.read_csv(results))
+        print(*(f"Missed: {line}" for line in missed), sep="\n")
+        return 1 if missed else os.EX_OK
     return os.EX_OK
 
 

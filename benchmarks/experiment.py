@@ -46,6 +46,8 @@ class Experiment:
         methods: The methods if none are given; ``None`` for all.
         games: The games if none are given.
         instances: Predictions per game if none are given.
+        suite: Whether the tables of the suite, beside those of the games, are among the games.
+        missed: Returns the targets that are missed, for ``--check``; ``None`` if there are none.
     """
 
     name: str
@@ -56,6 +58,8 @@ class Experiment:
     methods: tuple[str, ...] | None = None
     games: tuple[str, ...] = GAMES
     instances: int = 30
+    suite: bool = False
+    missed: Callable[[pd.DataFrame], list[str]] | None = None
 
 
 def games_of(rows: pd.DataFrame) -> list[str]:

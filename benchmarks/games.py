@@ -24,6 +24,8 @@ from benchmarks.tree_game import TreeGameValues
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from shapiq import InteractionValues
+
 __all__ = [
     "FLOOR",
     "GAMES",
@@ -33,8 +35,10 @@ __all__ = [
     "Instance",
     "Source",
     "count_instances",
+    "explained_tree",
     "load_instance",
     "resolve_games",
+    "suite_files",
     "table_lookup",
     "table_source",
 ]
@@ -177,6 +181,11 @@ def table_directory(tables: Path | None) -> Path:
     return tables or Path(os.environ.get("SHAPIQ_ODDSHAP_TABLES", beside))
 
 
+def suite_files(tables: Path | None) -> list[Path]:
+    """Return the tables of shapiq's suite of precomputed games, beside the known ones; none if absent."""
+    return sorted((table_directory(tables).parent / "suite").glob("*.npz"))
+
+
 def count_instances(source: Source) -> int:
     """Return how many predictions a game explains.
 
@@ -231,13 +240,26 @@ def table_lookup(values: np.ndarray, n: int) -> Values:
 def _tree_instance(name: str, index: int) -> Instance:
     """Explain row ``index`` of the test split: XGBoost and 50 reference rows, as in the paper."""
     model, references, rows, class_index = _tree_model(name)
+    exact = explained_tree(name, index, "SV", 1).get_n_order_values(1)
+    values = TreeGameValues(model, references, rows[index], class_index)
+    return Instance(len(exact), values, exact)
+
+
+def explained_tree(name: str, index: int, what: str, order: int) -> InteractionValues:
+    """Return the exact values of a tree game by shapiq's explainer.
+
+    Args:
+        name: The game.
+        index: Which prediction is explained.
+        what: The index, such as ``"SII"``.
+        order: Its largest order.
+    """
+    model, references, rows, class_index = _tree_model(name)
     from shapiq_benchmark import InterventionalTreeComputer
     from shapiq_games import InterventionalTreeGame
 
     game = InterventionalTreeGame(model, references, rows[index], class_index=class_index)
-    exact = InterventionalTreeComputer(game).exact_values("SV", 1)
-    values = TreeGameValues(model, references, rows[index], class_index)
-    return Instance(game.n_players, values, exact.get_n_order_values(1))
+    return InterventionalTreeComputer(game).exact_values(what, order)
 
 
 @lru_cache(maxsize=1)
