@@ -12,14 +12,23 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.experiment import Experiment, Planned, games_of
-from benchmarks.games import GAMES, CountedGame, explained_tree, load_instance
+from benchmarks.games import (
+    GAMES,
+    TREE_DATASETS,
+    CountedGame,
+    Source,
+    explained_tree,
+    load_instance,
+)
 from benchmarks.methods import Method, MethodUnavailableError, shapiq_builder
 from benchmarks.report import table
 from benchmarks.runner import Row, Task, row_of
+from benchmarks.suite import domain_of
+from benchmarks.suite import sources as suite_sources
 from shapiq_oddshap import OddGP, OddSHAP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -34,6 +43,8 @@ _SEEN = 2
 """Instances that served to choose between variants; games of one instance have no other."""
 
 _REFERENCE = "oddgp-order-1"
+_SUITE = ("adult-*", "bike-*", "california-*", "soum-*")
+
 _MOST_TREE_PLAYERS, _MOST_TREE_FACTOR = 30, 60
 """The tree games are larger: the estimators' own time is what bounds them here."""
 
@@ -80,6 +91,14 @@ TARGETS = {
     "own time over that of max_order=1": 2.5,
 }
 _COVERAGE = (0.80, 0.98)
+
+
+def sources(names: Iterable[str], tables: Path | None, files: Iterable[Path]) -> list[Source]:
+    """Return the tree games by name, and the families of the suite by patterns."""
+    names = list(names)
+    trees = [name for name in names if name in TREE_DATASETS]
+    tables_of = suite_sources([name for name in names if name not in trees], tables, files)
+    return [*(Source(name) for name in trees), *tables_of]
 
 
 def plan(game: Planned, methods: Sequence[str], budgets: Sequence[int] | None) -> Iterator[Task]:
@@ -233,8 +252,7 @@ def _mean(ratios: pd.Series) -> float:
 def _coverage(rows: pd.DataFrame) -> dict[str, float]:
     """Return the coverage by domain, of runs that are not exact to rounding."""
     own = rows[(rows["method"] == "oddgp") & (rows["value"] > _FLOOR)]
-    domain = own["game"].map(lambda name: "-".join(name.split("-")[1:3]) or name)
-    return own.groupby(domain)["covered"].mean().to_dict()  # type: ignore[no-any-return]
+    return own.groupby(own["game"].map(domain_of))["covered"].mean().to_dict()  # type: ignore[no-any-return]
 
 
 def missed(rows: pd.DataFrame) -> list[str]:
@@ -260,8 +278,8 @@ EXPERIMENT = Experiment(
     summarise=summarise,
     work=measure,
     methods=tuple(_METHODS),
-    games=("distilbert", "vit16", "estate-tabpfn", "estate", "cancer"),
+    games=("estate", "cancer", "distilbert", "vit16", "estate-tabpfn", *_SUITE),
     instances=3,
-    suite=True,
-    missed=missed,
+    resolve=sources,
+    check=missed,
 )

@@ -14,17 +14,42 @@ from shapiq import InteractionValues
 from shapiq.approximator.base import Approximator
 from shapiq.approximator.sampling import CoalitionSampler
 from shapiq.explainer.configuration import APPROXIMATOR_CONFIGURATIONS
+from shapiq.imputer import TabPFNImputer
+from shapiq.imputer.base import Imputer
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
-__all__ = ["FilledCoalitionSampler", "ShapleyAdapter", "explainer_approximators"]
+__all__ = [
+    "FilledCoalitionSampler",
+    "ShapleyAdapter",
+    "explained_row",
+    "explainer_approximators",
+    "is_imputer",
+    "refits_after_a_call",
+]
 
 
 def explainer_approximators() -> MutableMapping[str, dict[str, type[Approximator]]]:
     """Return the mutable table in which shapiq's explainers look up ``approximator="name"``."""
     table: MutableMapping[str, dict[str, type[Approximator]]] = APPROXIMATOR_CONFIGURATIONS
     return table
+
+
+def is_imputer(game: object) -> bool:
+    """Return whether a game is one of shapiq's imputers, whose ``fit`` chooses the explained row."""
+    return isinstance(game, Imputer)
+
+
+def explained_row(game: object) -> bytes | None:
+    """Return the row that an imputer explains, ``None`` for other games and before its first fit."""
+    row = getattr(game, "_x", None) if is_imputer(game) else None
+    return None if row is None else repr(np.asarray(row).tolist()).encode()
+
+
+def refits_after_a_call(game: object) -> bool:
+    """Return whether every call of a game ends in a refit of its model, which large batches spare."""
+    return isinstance(game, TabPFNImputer)
 
 
 class FilledCoalitionSampler(CoalitionSampler):  # type: ignore[misc]

@@ -16,10 +16,9 @@ from shapiq_oddshap.approximators.table import GameTable
 from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.evaluation import check_callable, evaluate
-from shapiq_oddshap.gp import Hints, OddGPFit, OddGPRecipe, Pairs, fit_odd_gp
+from shapiq_oddshap.gp import OddGPRecipe
 from shapiq_oddshap.gp.readout import PAIRWISE
-from shapiq_oddshap.pairwise import complete
-from shapiq_oddshap.proxy import TreeProxy
+from shapiq_oddshap.process import fit_pairs_too, fit_process
 from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     from shapiq_oddshap.approximators.base import Design
     from shapiq_oddshap.sample import Sample
-    from shapiq_oddshap.trees import Spectrum
 
     Value = Callable[[np.ndarray], np.ndarray]
 
@@ -38,9 +36,6 @@ __all__ = ["OddGP"]
 _GROWTH = 1.6
 """How much more than the last budget :meth:`OddGP.approximate_until` tries next."""
 
-
-_ROUNDING = 1e-13
-"""Relative size of an even component that is none."""
 
 _MOST_PLAYERS = 200
 """Of more players, the variances of all pairs would take longer than the whole rest by far."""
@@ -127,28 +122,19 @@ class OddGP(ShapleyApproximator):
             # a constant sample tells nothing of the scale on which others may differ
             zeros = np.zeros(n + PAIRWISE.count(n) * self.pairwise)
             return Fitted(zeros, FitFacts(path="constant"), np.full(len(zeros), np.inf))
-        recipe = self.recipe or OddGPRecipe()
-        with run.clock("screening"):
-            rows = sample.component("odd")
-            seed = int(run.rng.integers(2**31))
-            whole = TreeProxy().interactions(
-                sample, seed, parity="both" if self.pairwise else "odd"
-            )
-            spectrum = whole.of("odd")
-            count = max(ceil(len(sample.values) / recipe.evaluations_per_term) - n, 1)
-            hints = Hints(spectrum.importance(), *spectrum.largest(count, min_order=3))
-        pairs = Pairs(rows.coalitions, rows.targets, sample.total)
-        fit = fit_odd_gp(pairs, hints, run.rng, recipe, run.clock)
+        even = None
+        if self.pairwise:
+            fit, even = fit_pairs_too(sample, run.rng, self.recipe, run.clock)
+        else:
+            fit = fit_process(sample, run.rng, self.recipe, run.clock)
         facts = FitFacts(
             path=fit.path,
             screener="proxyspex",
             n_terms=fit.n_terms,
             details={"pairs": float(fit.pairs), "noise": fit.noise},
         )
-        if not self.pairwise:
+        if even is None:
             return Fitted(fit.values, facts, fit.variances)
-        # after the odd fit, which therefore draws what it draws without the pairs
-        even = self._fit_pairs(sample, whole.of("even"), recipe, run)
         details = {"even_pairs": float(even.pairs), "even_noise": even.noise}
         details["even_terms"] = float(even.n_terms)
         return Fitted(
@@ -156,22 +142,6 @@ class OddGP(ShapleyApproximator):
             replace(facts, path=f"{fit.path}+{even.path}", details={**facts.details, **details}),
             np.concatenate([fit.variances, even.variances]),
         )
-
-    def _fit_pairs(
-        self, sample: Sample, spectrum: Spectrum, recipe: OddGPRecipe, run: Run
-    ) -> OddGPFit:
-        """Fit the even process, from which pairwise interactions are read."""
-        rows = sample.component("even")
-        size = np.abs(rows.targets).max(initial=0.0)
-        if len(rows.targets) >= self.n and size <= _ROUNDING * np.ptp(sample.values):
-            # an odd game: what is left of its even component is rounding
-            count = PAIRWISE.count(self.n)
-            return OddGPFit(np.zeros(count), np.full(count, size**2), "none")
-        count = max(ceil(len(sample.values) / recipe.evaluations_per_term), 1)
-        hints = Hints(spectrum.importance(), *spectrum.largest(count, min_order=2))
-        pairs = Pairs(rows.coalitions, rows.targets, 0.0)
-        fit = fit_odd_gp(pairs, hints, run.rng, recipe, run.clock, PAIRWISE)
-        return replace(fit, values=complete(fit.values, rows))
 
     def approximate_with_variance(
         self, budget: int, game: Game | Value

@@ -78,6 +78,8 @@ class OddGPFit:
             has, else the explicit ones of the kernel.
         noise: Standard deviation of what the fit leaves to noise, in units of the game.
         pairs: Pairs that the values were fitted to.
+        error: Mean squared error at pairs left out, in squared units of the game; infinite if
+            there is none to tell.
     """
 
     values: np.ndarray
@@ -86,6 +88,7 @@ class OddGPFit:
     n_terms: int = 0
     noise: float = 0.0
     pairs: int = 0
+    error: float = 0.0
 
 
 def fit_odd_gp(
@@ -116,7 +119,8 @@ def fit_odd_gp(
     top = float(np.abs(targets).max())
     if top == 0.0 or count == 0:
         values = readout.complete(np.zeros(readout.count(n)), total)
-        return OddGPFit(values, np.full(len(values), np.inf), "none")
+        error = 0.0 if count else np.inf
+        return OddGPFit(values, np.full(len(values), np.inf), "none", error=error)
     normed = pairs.over(top)
     with clock("recovery"):
         exact = _fit_exactly(normed, readout.simplest_terms(n), readout)
@@ -150,6 +154,7 @@ def fit_odd_gp(
         n_terms=len(explicit_terms(kernel).terms),
         noise=float(np.sqrt(posterior.kernel.noise)) * scale,
         pairs=len(sub),
+        error=float(_in_units(posterior.left_out_error(), scale)),
     )
 
 
@@ -217,10 +222,11 @@ def _exact_fit(exact: ExactFit, path: str, pairs: Pairs, unit: float, readout: R
         n_terms=exact.n_terms,
         noise=exact.noise * unit,
         pairs=len(pairs.coalitions),
+        error=float(_in_units(exact.noise**2, unit)),
     )
 
 
-def _in_units(variances: np.ndarray, unit: float) -> np.ndarray:
+def _in_units(variances: np.ndarray | float, unit: float) -> np.ndarray:
     """Return variances in squared units, infinite where those leave the range of a double."""
     with np.errstate(over="ignore"):
         return np.square(np.sqrt(variances) * unit)
