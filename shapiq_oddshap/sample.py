@@ -247,7 +247,8 @@ class Component:
     def shared(cls, design: _DesignRows, targets: np.ndarray) -> Component:
         """Return rows that nobody can write to: screening strategies may be anyone's."""
         coalitions, weights, members = design.rows
-        return cls(coalitions, *_read_only(targets), weights, members, design)
+        _read_only(targets)
+        return cls(coalitions, targets, weights, members, design)
 
     @property
     def singletons_gram(self) -> np.ndarray:

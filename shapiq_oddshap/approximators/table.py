@@ -27,7 +27,7 @@ class GameTable:
         """Take the empty and the grand coalition along with the first request."""
         self._evaluate = evaluate
         self.coalitions = np.array([[False] * n, [True] * n])
-        self.values = np.zeros(0)
+        self.values: np.ndarray = np.zeros(0)
 
     def __call__(self, coalitions: np.ndarray) -> np.ndarray:
         """Return the values of boolean rows of shape ``(..., n)``, shape ``(...)`` or ``(..., k)``."""
