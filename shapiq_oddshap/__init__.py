@@ -21,6 +21,8 @@ from shapiq_oddshap.evaluation import (
     EvaluationReport,
     GameValueError,
 )
+from shapiq_oddshap.explaining import explain
+from shapiq_oddshap.refit import RefitGame
 from shapiq_oddshap.registration import register, unregister
 from shapiq_oddshap.sampling import PairedCoalitionSampler, UnpairedCoalitionSampler
 from shapiq_oddshap.screening import (
@@ -57,6 +59,7 @@ __all__ = [
     "PairedCoalitionSampler",
     "ProxySPEX",
     "RandomTerms",
+    "RefitGame",
     "Screener",
     "Store",
     "StoreError",
@@ -64,6 +67,7 @@ __all__ = [
     "UnpairedAllSHAP",
     "UnpairedCoalitionSampler",
     "UnpairedOddSHAP",
+    "explain",
     "register",
     "unregister",
 ]

@@ -49,16 +49,23 @@ class TreeProxy:
             )
             raise ValueError(msg)
 
-    def fit(self, coalitions: np.ndarray, values: np.ndarray, seed: int) -> trees.Leaves:
+    def fit(
+        self,
+        coalitions: np.ndarray,
+        values: np.ndarray,
+        seed: int,
+        binned: dict[str, Any] | None = None,
+    ) -> trees.Leaves:
         """Return the leaves of the trees fitted to values.
 
         Args:
             coalitions: Boolean rows, shape ``(m, n)``.
             values: Their values, shape ``(m,)``.
             seed: The trees' seed.
+            binned: Where what LightGBM makes of the coalitions is kept for other values of them.
         """
         if self.model is None and self.grid is None:
-            return trees.fit_proxy(coalitions, values, self.params, seed)
+            return trees.fit_proxy(coalitions, values, self.params, seed, binned)
         model = trees.proxy_regressor(self.params) if self.model is None else self.model
         return trees.fit_model(coalitions, values, model, self.grid, seed)
 
@@ -76,7 +83,8 @@ class TreeProxy:
         Raises:
             ValueError: If the trees are too deep to be expanded.
         """
-        leaves = self.fit(sample.coalitions, sample.values - main_effects(sample), seed)
+        rest = sample.values - main_effects(sample)
+        leaves = self.fit(sample.coalitions, rest, seed, sample.binned)
         expansion = np.sum(2.0**leaves.lengths)
         if expansion > _LARGEST_EXPANSION:
             msg = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -97,6 +97,11 @@ class Sample:
         """
         return self._odd if parity == "odd" else self._even
 
+    @property
+    def binned(self) -> dict[str, Any]:
+        """Where proxies keep what they make of the coalitions."""
+        return self._design.binned
+
     @cached_property
     def _design(self) -> _DesignRows:
         return _DesignRows(self.coalitions, self.weights)
@@ -159,6 +164,7 @@ class _DesignRows:
         """Keep them; all else is made on demand."""
         self._coalitions = coalitions
         self._weights = weights[2:]
+        self.binned: dict[str, Any] = {}
 
     @cached_property
     def sorted_keys(self) -> tuple[np.ndarray, np.ndarray]:
