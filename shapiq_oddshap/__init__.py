@@ -37,6 +37,7 @@ from shapiq_oddshap.screening import (
     TermUnion,
 )
 from shapiq_oddshap.store import Store, StoreError
+from shapiq_oddshap.summary import Summary
 
 __all__ = [
     "FFDRD",
@@ -63,6 +64,7 @@ __all__ = [
     "Screener",
     "Store",
     "StoreError",
+    "Summary",
     "TermUnion",
     "UnpairedAllSHAP",
     "UnpairedCoalitionSampler",
