@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from scipy.stats import gmean
 
-from benchmarks.experiment import Experiment, Planned, games_of
-from benchmarks.figures import GAME_TITLES
-from benchmarks.games import FLOOR, PAPER_BUDGETS
+from benchmarks.experiment import Experiment, Planned
+from benchmarks.games import FLOOR, PAPER_BUDGETS, game_title, games_of
 from benchmarks.methods import METHODS
 from benchmarks.report import table
 from benchmarks.runner import Task
@@ -64,8 +64,8 @@ def plan(game: Planned, methods: Sequence[str], budgets: Sequence[int] | None) -
 
 def summarise(rows: pd.DataFrame, _directory: Path) -> str:
     """Return the targets with what was reached, the errors, the times and the coverage."""
-    means = rows.assign(log=np.log(np.maximum(rows["value"], FLOOR)))
-    errors = np.exp(means.groupby(["game", "budget", "method"])["log"].mean()).unstack()  # noqa: PD010
+    floored = rows.assign(value=np.maximum(rows["value"], FLOOR))
+    errors = floored.groupby(["game", "budget", "method"])["value"].agg(gmean).unstack()  # noqa: PD010
     paper = _at(errors, PAPER_BUDGETS)
     parts = [
         "## Targets\n",
@@ -136,13 +136,13 @@ def _targets(errors: pd.DataFrame, paper: pd.DataFrame) -> list[list[str]]:
 
 def _mean(ratios: pd.Series) -> str:
     """Return the geometric mean."""
-    return f"{np.exp(np.log(ratios.dropna()).mean()):.2g}"
+    return f"{gmean(ratios.dropna()):.2g}"
 
 
 def _worst(ratios: pd.Series) -> tuple[str, str]:
     """Return which game is the worst, and its ratio."""
     game = ratios.idxmax()
-    return f"worst: {GAME_TITLES.get(game, game)}", f"{ratios[game]:.2g}"
+    return f"worst: {game_title(game)}", f"{ratios[game]:.2g}"
 
 
 def _error_table(errors: pd.DataFrame) -> str:
@@ -152,7 +152,7 @@ def _error_table(errors: pd.DataFrame) -> str:
         [method, *("-" if np.isnan(e) else f"{e:.1e}" for e in errors.loc[games, method])]
         for method in errors.columns[errors.loc[games].notna().any()]
     ]
-    return table(["method", *(GAME_TITLES.get(game, game) for game in games)], lines)
+    return table(["method", *(game_title(game) for game in games)], lines)
 
 
 def _coverage_table(rows: pd.DataFrame) -> str:
@@ -170,7 +170,7 @@ def _coverage_table(rows: pd.DataFrame) -> str:
             ratio = f"{seconds.loc[game, 'oddgp'] / seconds.loc[game, 'shapiq-oddshap']:.2g}"
         lines.append(
             [
-                GAME_TITLES.get(game, game),
+                game_title(game),
                 f"{covered[game]:.2f}",
                 f"{estimated.get(game, np.nan):.2f}",
                 f"{at_paper.get(game, np.nan):.2f}",

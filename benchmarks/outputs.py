@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from benchmarks.games import Values
+    from benchmarks.instance import Values
     from shapiq_oddshap.approximators.base import ShapleyApproximator
 
 QUESTION = "What do rows of one model teach each other, and what do many outputs cost?"

@@ -10,6 +10,7 @@ import shlex
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from math import isnan
 from pathlib import Path
@@ -20,7 +21,7 @@ import shapiq_oddshap
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["minutes", "number", "provenance", "recorded", "table"]
+__all__ = ["minutes", "number", "provenance", "recorded", "table", "versions_in_short"]
 
 _PACKAGES = ("shapiq", "numpy", "scipy", "lightgbm", "xgboost", "scikit-learn")
 
@@ -60,10 +61,22 @@ def versions() -> dict[str, str]:
             found[name] = version(name)
         except PackageNotFoundError:
             found[name] = "absent"
+    return {**found, "shapiq_oddshap": _own_version()}
+
+
+@cache
+def versions_in_short() -> str:
+    """Return the versions of the package and of shapiq, as they stand in every row."""
+    return f"{_own_version()}, shapiq {version('shapiq')}"
+
+
+@cache
+def _own_version() -> str:
+    """Return the package's version with a digest of its files, as they are when first asked."""
     digest = hashlib.sha256()
     for file in sorted(Path(shapiq_oddshap.__file__).parent.rglob("*.py")):
         digest.update(file.read_bytes())
-    return {**found, "shapiq_oddshap": f"{shapiq_oddshap.__version__} ({digest.hexdigest()[:10]})"}
+    return f"{shapiq_oddshap.__version__} ({digest.hexdigest()[:10]})"
 
 
 @contextmanager

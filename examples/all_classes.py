@@ -1,4 +1,6 @@
-"""Which part of the image speaks for which digit? All ten classes from the evaluations of one.
+"""
+Which part of the image speaks for which digit? All ten classes at once
+=======================================================================
 
 The players are the sixteen 2x2 blocks of a handwritten digit; absent blocks are those of the mean
 image. The classifier returns the probabilities of all digits anyway, and all are explained::
@@ -11,21 +13,18 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 from shapiq_oddshap import Estimate, OddGP
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
-
 SIDE = 4
 """Blocks of an image in a row, and in a column."""
 
 
-def plot(image: np.ndarray, estimates: list[Estimate], output: Path) -> None:
+def plot(image: np.ndarray, estimates: list[Estimate]) -> plt.Figure:
     """Draw the digit, and for each class what every block adds to its probability."""
     phi = [estimate.values.get_n_order_values(1).reshape(SIDE, SIDE) for estimate in estimates]
     most = max(np.abs(each).max() for each in phi)
@@ -37,15 +36,15 @@ def plot(image: np.ndarray, estimates: list[Estimate], output: Path) -> None:
         axis.set_title(f"{digit}?")
     for axis in axes:
         axis.set_axis_off()
-    figure.savefig(output, dpi=150)
+    return figure
 
 
 def main() -> None:
     """Train a classifier, explain one image for all classes, print and plot."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--row", type=int, default=3, help="which image (default: 3)")
     parser.add_argument("--budget", type=int, default=200, help="evaluations (default: 200)")
-    parser.add_argument("--output", type=Path, default=Path("all-classes.png"), help="the plot")
+    parser.add_argument("--output", type=Path, help="where to save the plot")
     options = parser.parse_args()
     data, target = load_digits(return_X_y=True)
     image, mean = data[options.row], data.mean(axis=0)
@@ -66,8 +65,9 @@ def main() -> None:
             f"  {digit}: {phi.sum():+.3f}, block {divmod(block, SIDE)} most, "
             f"{phi[block]:+.4f} ± {error[block]:.4f}"
         )
-    plot(image.reshape(8, 8), estimates, options.output)
-    print(f"plot: {options.output}")
+    figure = plot(image.reshape(8, 8), estimates)
+    if options.output:
+        figure.savefig(options.output, dpi=150)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""A hundred rows of a model that is fitted again for every coalition, for the fits of one row.
+"""
+A hundred rows of a refitted model, for the fits of one
+=======================================================
 
 A feature is absent when the model was fitted without it. Each fit predicts all rows, so that a row
 more costs nothing but a prediction; the bill says what that saved::
@@ -11,22 +13,19 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import matplotlib as mpl
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
 
 from shapiq_oddshap import OddGP, RefitGame, Summary
 
-mpl.use("Agg")
-
 
 def main() -> None:
     """Explain rows of the test data, print the bill and the global explanation, and plot it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--rows", type=int, default=100, help="rows (default: 100)")
     parser.add_argument("--budget", type=int, default=120, help="coalitions (default: 120)")
-    parser.add_argument("--output", type=Path, default=Path("many-rows.png"), help="the plot")
+    parser.add_argument("--output", type=Path, help="where to save the plot")
     options = parser.parse_args()
     data = load_diabetes()
     train, test, labels, _ = train_test_split(data.data, data.target, random_state=0)
@@ -42,8 +41,8 @@ def main() -> None:
         error = 1.645 * summary.errors[feature]
         print(f"  {data.feature_names[feature]:4s} {summary.means[feature]:7.3f} ± {error:.3f}")
     axes = summary.plot_bar(data.feature_names)
-    axes.figure.savefig(options.output, dpi=150, bbox_inches="tight")
-    print(f"plot: {options.output}")
+    if options.output:
+        axes.figure.savefig(options.output, dpi=150, bbox_inches="tight")
 
 
 if __name__ == "__main__":

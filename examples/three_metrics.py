@@ -1,4 +1,6 @@
-"""What is each training point worth, by three metrics? One training serves them all.
+"""
+What is each training point worth, by three metrics? One training serves them all
+=================================================================================
 
 The players are 24 training points, some of them mislabelled. Every coalition is trained on once, and
 the model scored by accuracy, log-likelihood and area under the curve::
@@ -27,7 +29,7 @@ METRICS = ("accuracy", "log-likelihood", "area under curve")
 
 def main() -> None:
     """Value the points by all metrics, and print who is worth least by each."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--budget", type=int, default=500, help="trainings (default: 500)")
     options = parser.parse_args()
     x, y = load_breast_cancer(return_X_y=True)

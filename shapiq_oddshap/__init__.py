@@ -15,12 +15,8 @@ from shapiq_oddshap.approximators import (
     UnpairedOddSHAP,
 )
 from shapiq_oddshap.diagnostics import Diagnostics, Estimate
-from shapiq_oddshap.evaluation import (
-    EvaluatedGame,
-    EvaluationError,
-    EvaluationReport,
-    GameValueError,
-)
+from shapiq_oddshap.evaluated_game import EvaluatedGame, EvaluationError, EvaluationReport
+from shapiq_oddshap.evaluation import GameValueError
 from shapiq_oddshap.explaining import explain
 from shapiq_oddshap.refit import RefitGame
 from shapiq_oddshap.registration import register, unregister

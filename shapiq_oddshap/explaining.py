@@ -17,7 +17,7 @@ from shapiq_oddshap.shapiq_adapter import (
     fitted_imputer,
     imputer_of,
     rebased,
-    refits,
+    refits_after_a_call,
 )
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def explain(
     if imputer is None:
         return _game(explainer, x, budget, class_index)
     rows = _rows(x, imputer)
-    shared = refits(imputer) and (len(rows) > 1 or class_index)
+    shared = refits_after_a_call(imputer) and (len(rows) > 1 or class_index)
     if shared and not approximator.adaptive:
         found = _refitted(explainer, imputer, rows, budget, class_index)
     else:

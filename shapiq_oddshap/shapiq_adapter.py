@@ -31,11 +31,13 @@ __all__ = [
     "FilledCoalitionSampler",
     "ShapleyAdapter",
     "class_predictions",
+    "explained_row",
     "explainer_approximators",
     "fitted_imputer",
     "imputer_of",
+    "is_imputer",
     "rebased",
-    "refits",
+    "refits_after_a_call",
 ]
 
 
@@ -43,6 +45,22 @@ def explainer_approximators() -> MutableMapping[str, dict[str, type[Approximator
     """Return the mutable table in which shapiq's explainers look up ``approximator="name"``."""
     table: MutableMapping[str, dict[str, type[Approximator]]] = APPROXIMATOR_CONFIGURATIONS
     return table
+
+
+def is_imputer(game: object) -> bool:
+    """Return whether a game is one of shapiq's imputers, whose ``fit`` chooses the explained row."""
+    return isinstance(game, Imputer)
+
+
+def explained_row(game: object) -> bytes | None:
+    """Return the row that an imputer explains, ``None`` for other games and before its first fit."""
+    row = getattr(game, "_x", None) if is_imputer(game) else None
+    return None if row is None else repr(np.asarray(row).tolist()).encode()
+
+
+def refits_after_a_call(game: object) -> bool:
+    """Return whether every call of a game ends in a refit of its model, which large batches spare."""
+    return isinstance(game, TabPFNImputer)
 
 
 class FilledCoalitionSampler(CoalitionSampler):  # type: ignore[misc]
@@ -130,20 +148,18 @@ def imputer_of(explainer: Explainer) -> Imputer | None:
     """Return an explainer's imputer, which may be an agnostic explainer's game; else ``None``."""
     game = getattr(explainer, "game", None)
     candidates = (game, None if game is not None else explainer.imputer)
-    return next((each for each in candidates if isinstance(each, Imputer)), None)
+    return next((each for each in candidates if is_imputer(each)), None)
 
 
 def fitted_imputer(imputer: Imputer, row: np.ndarray) -> Imputer:
     """Return a copy that explains a row, shape ``(n,)``: rows do not disturb each other."""
     own = copy.copy(imputer)
-    own._rng = copy.deepcopy(imputer._rng)  # noqa: SLF001
+    if "game" in vars(own):  # an evaluated one, which fits and seeds the imputer that it wraps
+        own.game = fitted_imputer(own.game, row)
+    else:
+        own._rng = copy.deepcopy(imputer._rng)  # noqa: SLF001
     own.fit(row)
     return own
-
-
-def refits(imputer: Imputer) -> bool:
-    """Tell whether an imputer fits its model anew for every coalition."""
-    return isinstance(imputer, TabPFNImputer)
 
 
 def class_predictions(explainer: Explainer) -> Predict:
@@ -184,9 +200,11 @@ class EveryClass:
         """Ask for the empty predictions.
 
         Args:
-            imputer: A fitted imputer; it is copied.
+            imputer: A fitted imputer; it is copied. Of an evaluated one the imputer within is
+                taken, which alone can answer for several classes.
             predict: Returns the predictions of all classes, see :func:`class_predictions`.
         """
+        imputer = vars(imputer).get("game", imputer)
         self._predict = predict
         self._normalized = bool(imputer.normalize)
         self._imputers: list[Imputer] = [imputer]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import combinations
 from math import comb
 from pathlib import Path
@@ -80,3 +81,22 @@ def shapley_by_definition(game, n):
 
 def phi_of(values):
     return values.get_n_order_values(1)
+
+
+class Convertible(np.ndarray):
+    """shapiq 1.4 takes float() of a one-row prediction, which NumPy >= 2.4 refuses."""
+
+    def __float__(self):
+        return float(self.item())
+
+
+def peak_memory():
+    """Return this process's largest resident memory so far, in bytes."""
+    if sys.platform == "win32":
+        from psutil import Process  # noqa: PLC0415 - comes with distributed
+
+        return Process().memory_info().peak_wset
+    import resource  # noqa: PLC0415 - not on Windows
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

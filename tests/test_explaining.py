@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from shapiq_oddshap import OddGP, OddSHAP, RefitGame, explain
+from shapiq_oddshap import EvaluatedGame, OddGP, OddSHAP, RefitGame, explain
 from tests.helpers import phi_of
 
 N = 6
@@ -162,6 +162,23 @@ def test_all_classes_take_the_model_calls_of_one():
     by_row = explain(explainer, data[5:7], 40, class_index="all")
     assert len(calls) == 2 * (one + 1)  # and the empty predictions of all classes
     assert [len(row) for row in by_row] == [3, 3]
+
+
+def test_evaluated_imputers_explain_rows_and_classes():
+    model, data = wine()
+    plain = tabular(model, data, OddSHAP(N, random_state=0), class_index=1)
+    evaluated = tabular(
+        model,
+        data,
+        OddSHAP(N, random_state=0),
+        imputer=EvaluatedGame(plain.imputer, batch_size=100),
+        class_index=1,
+    )
+    rows = explain(plain, data[3:5], 30)
+    for one, other in zip(explain(evaluated, data[3:5], 30), rows, strict=True):
+        np.testing.assert_allclose(phi_of(one.values), phi_of(other.values), atol=1e-12)
+    classes = explain(evaluated, data[3], 30, class_index="all")
+    np.testing.assert_allclose(phi_of(classes[1].values), phi_of(rows[0].values), atol=1e-12)
 
 
 def test_agnostic_explainers(data):

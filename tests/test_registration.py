@@ -5,13 +5,7 @@ import shapiq
 import shapiq_oddshap
 from shapiq_oddshap.approximators import APPROXIMATORS
 from shapiq_oddshap.shapiq_adapter import explainer_approximators
-
-
-class Convertible(np.ndarray):
-    """shapiq 1.4 takes float() of a one-row prediction, which NumPy >= 2.4 refuses."""
-
-    def __float__(self):
-        return float(self.item())
+from tests.helpers import Convertible
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,9 @@ from shapiq_oddshap.approximators.table import GameTable
 from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.evaluation import check_callable, evaluate
-from shapiq_oddshap.gp import Hints, OddGPRecipe, Pairs, fit_odd_gp, fit_outputs, pooled
-from shapiq_oddshap.proxy import TreeProxy
+from shapiq_oddshap.gp import OddGPRecipe
+from shapiq_oddshap.process import fit_process, fit_processes
+from shapiq_oddshap.sample import Outputs
 from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
 
 if TYPE_CHECKING:
@@ -26,14 +27,11 @@ if TYPE_CHECKING:
 
     from shapiq_oddshap.approximators.base import Design
     from shapiq_oddshap.gp import OddGPFit
-    from shapiq_oddshap.sample import Outputs, Sample
+    from shapiq_oddshap.sample import Sample
 
     Value = Callable[[np.ndarray], np.ndarray]
 
 __all__ = ["OddGP"]
-
-_PROXIES = 16
-"""Of more outputs, so many principal components stand for all in the proxies' eyes."""
 
 _GROWTH = 1.6
 """How much more than the last budget :meth:`OddGP.approximate_until` tries next."""
@@ -110,30 +108,19 @@ class OddGP(ShapleyApproximator):
         if np.ptp(sample.values) == 0:
             # a constant sample tells nothing of the scale on which others may differ
             return Fitted(np.zeros(n), FitFacts(path="constant"), np.full(n, np.inf))
-        recipe = self.recipe or OddGPRecipe()
-        with run.clock("screening"):
-            hints = _hints(sample, int(run.rng.integers(2**31)), recipe)
-        return _fitted(fit_odd_gp(_pairs(sample), hints, run.rng, recipe, run.clock))
+        return _fitted(fit_process(sample, run.rng, self.recipe, run.clock))
 
     def _fit_outputs(self, outputs: Outputs, notes: None, run: Run) -> Iterator[tuple[Fitted, Run]]:
-        """Screen all outputs, and fit them together."""
+        """Screen all outputs, and fit them together; their seconds are those of all."""
         varying = np.flatnonzero(np.ptp(outputs.columns, axis=1)).tolist()
         if len(varying) < 2:
             yield from super()._fit_outputs(outputs, notes, run)
             return
-        recipe = self.recipe or OddGPRecipe()
-        with run.clock("screening"):
-            seed = int(run.rng.integers(2**31))
-            screened = _few_columns(outputs.columns[varying])
-            hints = [_hints(outputs.sample.with_values(c), seed, recipe) for c in screened]
-            together = pooled(hints, _n_terms(outputs.sample, recipe))
-            pairs = [_pairs(outputs[output]) for output in varying]
-        fits = fit_outputs(pairs, together, run.rng, recipe, run.clock)
-        for output in range(len(outputs)):
-            if output in varying:
-                yield _fitted(next(fits)), run
-            else:
-                yield self._fit(outputs[output], notes, run), run
+        chosen = Outputs(outputs.sample, outputs.columns[varying])
+        fits = fit_processes(chosen, run.rng, self.recipe, run.clock)
+        for output, sample in enumerate(outputs):
+            fitted = _fitted(next(fits)) if output in varying else self._fit(sample, notes, run)
+            yield fitted, run
 
     def approximate_with_variance(
         self, budget: int, game: Game | Value
@@ -197,24 +184,6 @@ class OddGP(ShapleyApproximator):
             budget = min(ceil(_GROWTH * budget), max_budget)
 
 
-def _n_terms(sample: Sample, recipe: OddGPRecipe) -> int:
-    """Return how many terms the proxy proposes."""
-    return max(ceil(len(sample.values) / recipe.evaluations_per_term) - sample.n, 1)
-
-
-def _hints(sample: Sample, seed: int, recipe: OddGPRecipe) -> Hints:
-    """Return what the proxy says."""
-    spectrum = TreeProxy().interactions(sample, seed, parity="odd")
-    largest = spectrum.largest(_n_terms(sample, recipe), min_order=3)
-    return Hints(spectrum.importance(), *largest)
-
-
-def _pairs(sample: Sample) -> Pairs:
-    """Return the odd component."""
-    rows = sample.component("odd")
-    return Pairs(rows.coalitions, rows.targets, sample.total)
-
-
 def _fitted(fit: OddGPFit) -> Fitted:
     """Return a fit in the terms of all approximators."""
     facts = FitFacts(
@@ -224,16 +193,3 @@ def _fitted(fit: OddGPFit) -> Fitted:
         details={"pairs": float(fit.pairs), "noise": fit.noise},
     )
     return Fitted(fit.values, facts, fit.variances)
-
-
-def _few_columns(columns: np.ndarray) -> np.ndarray:
-    """Return columns in units of their own, or principal components of many, ``(<= 16, m)``."""
-    centred = columns - columns.mean(axis=1, keepdims=True)
-    centred /= np.abs(centred).max(axis=1, keepdims=True)
-    centred /= np.sqrt(np.mean(centred**2, axis=1, keepdims=True))
-    if len(columns) <= _PROXIES:
-        return centred
-    _, vectors = np.linalg.eigh(centred.T @ centred)
-    # the projections on the leading directions, each as long as its share of all outputs
-    directions = vectors[:, ::-1][:, :_PROXIES]
-    return (directions * np.linalg.norm(centred @ directions, axis=0)).T

@@ -24,7 +24,10 @@ class GameTable:
     """
 
     def __init__(self, evaluate: Callable[[np.ndarray], np.ndarray], n: int) -> None:
-        """Take the empty and the grand coalition along with the first request."""
+        """Ask for the empty and the grand coalition before the first request.
+
+        They go alone: a game whose answers are of the wrong kind has then cost two evaluations.
+        """
         self._evaluate = evaluate
         self.coalitions = np.array([[False] * n, [True] * n])
         self.values: np.ndarray = np.zeros(0)
@@ -36,6 +39,8 @@ class GameTable:
         _, first, inverse = np.unique(row_keys(asked), return_index=True, return_inverse=True)
         order = np.argsort(first)  # known coalitions are in front and keep their places
         known, rows = len(self.coalitions), asked[first[order]]
+        if len(self.values) == 0:
+            self.values = self._evaluate(self.coalitions)
         new = rows[len(self.values) :]
         if len(new):
             values = self._evaluate(new)

@@ -87,6 +87,8 @@ class OddGPFit:
             has, else the explicit ones of the kernel.
         noise: Standard deviation of what the fit leaves to noise, in units of the game.
         pairs: Pairs that the values were fitted to.
+        error: Mean squared error at pairs left out, in squared units of the game; infinite if
+            there is none to tell.
     """
 
     values: np.ndarray
@@ -95,6 +97,7 @@ class OddGPFit:
     n_terms: int = 0
     noise: float = 0.0
     pairs: int = 0
+    error: float = 0.0
 
 
 def fit_odd_gp(
@@ -134,7 +137,8 @@ def simple_fit(pairs: Pairs, clock: Clock) -> OddGPFit | None:
     """Return the fit of pairs that need no process: the odd values are zero, or main effects."""
     n, top = pairs.n, pairs.largest
     if top == 0.0 or len(pairs.coalitions) == 0:
-        return OddGPFit(np.full(n, pairs.total / n), np.full(n, np.inf), "even")
+        error = 0.0 if len(pairs.coalitions) else np.inf
+        return OddGPFit(np.full(n, pairs.total / n), np.full(n, np.inf), "even", error=error)
     with clock("recovery"):
         exact = _fit_exactly(pairs.over(top), np.zeros((0, n), dtype=bool))
     return None if exact is None else _exact_fit(exact, "additive", pairs, top)
@@ -184,6 +188,7 @@ def conclude(
         n_terms=len(explicit_terms(kernel).terms),
         noise=float(np.sqrt(posterior.kernel.noise)) * scale,
         pairs=len(sub),
+        error=posterior.left_out_error() * scale**2,
     )
 
 
@@ -235,6 +240,7 @@ def _exact_fit(exact: ExactFit, path: str, pairs: Pairs, unit: float) -> OddGPFi
         n_terms=exact.n_terms,
         noise=exact.noise * unit,
         pairs=len(pairs.coalitions),
+        error=(exact.noise * unit) ** 2,
     )
 
 

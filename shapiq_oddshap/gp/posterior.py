@@ -81,7 +81,7 @@ class Posterior:
         targets = data.targets.astype(self.factor.dtype)
         alpha = cho_solve((self.factor.T, False), targets, check_finite=False)
         other = Posterior(self.kernel, data, self.factor, alpha.astype(np.float64))
-        shared = ("functionals", "_variances", "_precisions")
+        shared = ("functionals", "_variances", "precisions")
         vars(other).update({name: vars(self)[name] for name in shared if name in vars(self)})
         return other
 
@@ -117,19 +117,20 @@ class Posterior:
         ]
         return np.concatenate([np.zeros(0), *blocks])
 
+    @cached_property
     def precisions(self) -> np.ndarray:
         """Return the diagonal of ``K^-1`` at the pairs, of many pairs its mean, shape ``(m,)``.
 
         The leave-one-out residual of a pair is its dual weight over its precision.
         """
-        return self._precisions
-
-    @cached_property
-    def _precisions(self) -> np.ndarray:
         if len(self.factor) > _EXACT_DIAGONAL:
             return np.full(self.data.pairs, self.inverse_trace() / len(self.factor))
         inverse, _ = lapack.dpotri(self.factor.T, lower=False)
         return np.diag(inverse)[1:].copy()
+
+    def left_out_error(self) -> float:
+        """Return the mean squared error at pairs left out one by one, under the same prior."""
+        return float(np.mean((self.alpha[1:] / self.precisions) ** 2))
 
     def inverse_trace(self) -> float:
         """Estimate the trace of ``K^-1`` by random signs (Hutchinson)."""

@@ -76,7 +76,7 @@ def test_a_factor_serves_other_targets():
     np.testing.assert_array_equal(other.alpha, alone.alpha)
     np.testing.assert_array_equal(other.shapley_values(), alone.shapley_values())
     np.testing.assert_array_equal(other.shapley_variances(), alone.shapley_variances())
-    np.testing.assert_array_equal(other.precisions(), alone.precisions())
+    np.testing.assert_array_equal(other.precisions, alone.precisions)
 
 
 def test_hints_are_pooled_by_their_squares():
