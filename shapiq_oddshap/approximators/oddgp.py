@@ -18,15 +18,17 @@ from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.evaluation import check_callable, evaluate
 from shapiq_oddshap.gp import OddGPRecipe
 from shapiq_oddshap.gp.readout import PAIRWISE
-from shapiq_oddshap.process import fit_pairs_too, fit_process
+from shapiq_oddshap.process import fit_pairs_too, fit_process, fit_processes
+from shapiq_oddshap.sample import Outputs
 from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from shapiq import Game, InteractionValues
 
     from shapiq_oddshap.approximators.base import Design
+    from shapiq_oddshap.gp import OddGPFit
     from shapiq_oddshap.sample import Sample
 
     Value = Callable[[np.ndarray], np.ndarray]
@@ -122,26 +124,29 @@ class OddGP(ShapleyApproximator):
             # a constant sample tells nothing of the scale on which others may differ
             zeros = np.zeros(n + PAIRWISE.count(n) * self.pairwise)
             return Fitted(zeros, FitFacts(path="constant"), np.full(len(zeros), np.inf))
-        even = None
-        if self.pairwise:
-            fit, even = fit_pairs_too(sample, run.rng, self.recipe, run.clock)
-        else:
-            fit = fit_process(sample, run.rng, self.recipe, run.clock)
-        facts = FitFacts(
-            path=fit.path,
-            screener="proxyspex",
-            n_terms=fit.n_terms,
-            details={"pairs": float(fit.pairs), "noise": fit.noise},
-        )
-        if even is None:
-            return Fitted(fit.values, facts, fit.variances)
+        if not self.pairwise:
+            return _fitted(fit_process(sample, run.rng, self.recipe, run.clock))
+        odd, even = fit_pairs_too(sample, run.rng, self.recipe, run.clock)
+        fitted = _fitted(odd)
         details = {"even_pairs": float(even.pairs), "even_noise": even.noise}
-        details["even_terms"] = float(even.n_terms)
+        details |= {"even_terms": float(even.n_terms), **fitted.facts.details}
         return Fitted(
-            np.concatenate([fit.values, even.values]),
-            replace(facts, path=f"{fit.path}+{even.path}", details={**facts.details, **details}),
-            np.concatenate([fit.variances, even.variances]),
+            np.concatenate([odd.values, even.values]),
+            replace(fitted.facts, path=f"{odd.path}+{even.path}", details=details),
+            np.concatenate([odd.variances, even.variances]),
         )
+
+    def _fit_outputs(self, outputs: Outputs, notes: None, run: Run) -> Iterator[tuple[Fitted, Run]]:
+        """Screen all outputs, and fit them together; their seconds are those of all."""
+        varying = np.flatnonzero(np.ptp(outputs.columns, axis=1)).tolist()
+        if len(varying) < 2 or self.pairwise:
+            yield from super()._fit_outputs(outputs, notes, run)
+            return
+        chosen = Outputs(outputs.sample, outputs.columns[varying])
+        fits = fit_processes(chosen, run.rng, self.recipe, run.clock)
+        for output, sample in enumerate(outputs):
+            fitted = _fitted(next(fits)) if output in varying else self._fit(sample, notes, run)
+            yield fitted, run
 
     def approximate_with_variance(
         self, budget: int, game: Game | Value
@@ -203,3 +208,14 @@ class OddGP(ShapleyApproximator):
             if widest <= target_error or budget >= min(max_budget, 2**self.n):
                 return values, variances
             budget = min(ceil(_GROWTH * budget), max_budget)
+
+
+def _fitted(fit: OddGPFit) -> Fitted:
+    """Return a fit in the terms of all approximators."""
+    facts = FitFacts(
+        path=fit.path,
+        screener="proxyspex",
+        n_terms=fit.n_terms,
+        details={"pairs": float(fit.pairs), "noise": fit.noise},
+    )
+    return Fitted(fit.values, facts, fit.variances)
