@@ -146,7 +146,7 @@ def fit_odd_gp(
         n_terms=len(explicit_terms(kernel).terms),
         noise=float(np.sqrt(posterior.kernel.noise)) * scale,
         pairs=len(sub),
-        error=posterior.left_out_error() * scale**2,
+        error=float(_in_units(np.array(posterior.left_out_error()), scale)),
     )
 
 
@@ -198,7 +198,7 @@ def _exact_fit(exact: ExactFit, path: str, pairs: Pairs, unit: float) -> OddGPFi
         n_terms=exact.n_terms,
         noise=exact.noise * unit,
         pairs=len(pairs.coalitions),
-        error=(exact.noise * unit) ** 2,
+        error=float(_in_units(np.array(exact.noise**2), unit)),
     )
 
 
