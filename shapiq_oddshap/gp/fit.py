@@ -201,7 +201,7 @@ def conclude(
         n_terms=len(explicit_terms(kernel).terms),
         noise=float(np.sqrt(posterior.kernel.noise)) * scale,
         pairs=len(sub),
-        error=float(_in_units(posterior.left_out_error(), scale)),
+        error=float(_in_units(np.array(posterior.left_out_error()), scale)),
     )
 
 
@@ -269,7 +269,7 @@ def _exact_fit(exact: ExactFit, path: str, pairs: Pairs, unit: float, readout: R
         n_terms=exact.n_terms,
         noise=exact.noise * unit,
         pairs=len(pairs.coalitions),
-        error=float(_in_units(exact.noise**2, unit)),
+        error=float(_in_units(np.array(exact.noise**2), unit)),
     )
 
 
