@@ -82,7 +82,7 @@ def constrained_least_squares(
     """
     design = _Design(terms, coalitions, targets, np.sqrt(weights))
     condition = None
-    if len(coalitions) >= len(terms) - len(constraints):
+    if _has_normal_matrix(len(coalitions), len(terms), len(constraints)):
         gram, moments = design.normal_equations(corner)
         factor, condition = _factorise(gram)
         if condition < _WORST_CONDITION:
@@ -92,6 +92,11 @@ def constrained_least_squares(
             return Fit(terms, _enforce(beta, constraints, totals), "cholesky", condition)
     beta = _project(design, constraints, totals)
     return Fit(terms, _enforce(beta, constraints, totals), "lstsq", condition)
+
+
+def _has_normal_matrix(rows: int, terms: int, constraints: int) -> bool:
+    """Return whether there may be rows enough to determine the terms."""
+    return rows >= terms - constraints
 
 
 def fit_terms(sample: Sample, terms: np.ndarray, parity: Parity) -> Fit:
@@ -110,12 +115,13 @@ def fit_terms(sample: Sample, terms: np.ndarray, parity: Parity) -> Fit:
     """
     if parity == "odd":
         odd = sample.component("odd")
+        formed = _has_normal_matrix(len(odd.targets), len(terms), 1)
         return constrained_least_squares(
             terms,
             *(odd.coalitions, odd.targets, odd.weights),
             np.ones((1, len(terms))),
             np.array([-sample.total / 2]),
-            odd.singletons_gram,
+            odd.singletons_gram if formed else None,
         )
     terms = np.concatenate([np.zeros((1, sample.n), dtype=bool), terms])
     if parity == "even":

@@ -32,6 +32,9 @@ __all__ = [
 ]
 
 _LARGEST_RANK = 2**62
+_MOST_CHECKED_PLAYERS = 1000
+"""Beyond, the first pairs are dependent with a probability of some 4/n², and drawing and factorising
+n of them would be most of the cost of a small budget."""
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
@@ -146,7 +149,8 @@ class PairedCoalitionSampler(_StratifiedCoalitionSampler):
     The number drawn per size is fixed rather than random: sizes whose share reaches their
     population are enumerated, and the rest of the budget goes to the other sizes. The first
     n - 1 pairs are linearly independent of each other and of the grand coalition, so that additive
-    games are determined from 2n evaluations.
+    games are determined from 2n evaluations (beyond 1000 players this is not checked, but next to
+    certain).
 
     Examples:
         >>> sampler = PairedCoalitionSampler(4, random_state=0)
@@ -245,8 +249,9 @@ def _draw_sizes(
     n: int, share: Callable[[int, int], np.ndarray], total: int, entropy: int, *, paired: bool
 ) -> np.ndarray:
     """Draw ``total`` coalitions as ``share`` tells, the independent ones of each size first."""
-    counts, heads = share(n, total).tolist(), share(n, n - 1).tolist()
-    none = np.zeros((0, n), dtype=bool)
+    counts, none = share(n, total).tolist(), np.zeros((0, n), dtype=bool)
+    checked = n <= _MOST_CHECKED_PLAYERS
+    heads = share(n, n - 1).tolist() if checked else [0] * len(counts)
 
     def draw(size: int, count: int) -> np.ndarray:
         return _draw_size(n, size, count, entropy, none, paired=paired) if count else none
@@ -259,7 +264,7 @@ def _draw_sizes(
     first = [
         draw(size, head) if whole(size) else drawn[size][:head] for size, head in enumerate(heads)
     ]
-    if not _independent(first):
+    if checked and not _independent(first):
         first = _independent_heads(n, heads, draw, paired=paired)
         drawn = [
             _draw_size(n, size, count, entropy, head, paired=paired) if count else none
@@ -362,8 +367,9 @@ def _independent_heads(
 
 @cache
 def _binomial(n: int, k: int) -> int:
-    """Return C(n, k), which has a thousand bits and is asked for again and again."""
-    return comb(n, k)
+    """Return C(n, k), or any number beyond what can be drawn or ranked where it is larger."""
+    k = min(k, n - k)
+    return comb(n, k) if k < 64 else 2**64  # C(n, k) >= (n / k)^k >= 2^k; exact it has up to n bits
 
 
 def _population(n: int, size: int, *, paired: bool) -> int:

@@ -7,6 +7,7 @@ import shapiq
 from shapiq.approximator.sampling import CoalitionSampler
 
 from shapiq_oddshap import OddSHAP, PairedCoalitionSampler, Screener
+from shapiq_oddshap.sample import Component
 from tests.helpers import SHARED_DATA, fourier_game, phi_of, random_game, smooth_game
 
 SHAPIQ = tuple(int(part) for part in version("shapiq").split(".")[:2])
@@ -206,3 +207,14 @@ def test_error_on_real_games_against_shapiqs_oddshap(table, budget):
                 )
             errors.append(np.mean((phi_of(estimate) - exact) ** 2))
     assert np.mean(ours) <= 1.25 * np.mean(theirs)
+
+
+def test_very_many_players_form_no_square_matrix(monkeypatch):
+    """Where rows are too few for normal equations, their matrix is not summed either."""
+    monkeypatch.setattr(Component, "singletons_gram", property(lambda self: pytest.fail("formed")))
+    weights = np.random.default_rng(0).normal(size=3000)
+    values, diagnostics = OddSHAP(n=3000, random_state=0).approximate_with_diagnostics(
+        60, lambda coalitions: np.array([weights[row].sum() for row in coalitions])
+    )
+    assert diagnostics.path == "linear"
+    assert phi_of(values).sum() == pytest.approx(weights.sum())
