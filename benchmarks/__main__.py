@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from benchmarks import oddgp, oddgp_ablation, overhead, precompute, readme, table1
+from benchmarks import oddgp, oddgp_ablation, overhead, precompute, readme, suite, table1
 from benchmarks.ablations import ABLATIONS
 from benchmarks.curves import CURVES, RUNTIME
 from benchmarks.experiment import Experiment, Planned
@@ -39,6 +39,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     SPECTRUM,
     oddgp.EXPERIMENT,
     oddgp_ablation.EXPERIMENT,
+    suite.EXPERIMENT,
 )
 
 
@@ -123,6 +124,10 @@ def _add_options(command: argparse.ArgumentParser, experiment: Experiment) -> No
         help="explained predictions per game (default: %(default)s, or as many as a table holds)",
     )
     command.add_argument(
+        "--first", type=int, default=0, metavar="K",
+        help="leave out the first K of them, such as those that chose a recipe",
+    )  # fmt: skip
+    command.add_argument(
         "--methods",
         type=lambda text: text.split(","),
         default=experiment.methods,
@@ -145,6 +150,10 @@ def _add_options(command: argparse.ArgumentParser, experiment: Experiment) -> No
         metavar="DIR",
         help="where results.csv, README.md and figures go (default: %(default)s)",
     )
+    if experiment.check is not None:
+        command.add_argument(
+            "--check", action="store_true", help="exit with 1 if a target is missed"
+        )
     command.add_argument(
         "--resume",
         action=argparse.BooleanOptionalAction,
@@ -157,7 +166,8 @@ def _run_experiment(args: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Run an experiment and write its results."""
     experiment: Experiment = args.experiment
     methods = resolve_methods(args.methods, extra=experiment.methods or ())
-    games, skipped = _available(resolve_games(args.games, args.tables, args.table), args.instances)
+    sources = (experiment.resolve or resolve_games)(args.games, args.tables, args.table)
+    games, skipped = _available(sources, args.first, args.instances)
     for name, reason in skipped.items():
         print(f"Skipped {name}: {reason}.")
     if not games:
@@ -176,16 +186,23 @@ def _run_experiment(args: argparse.Namespace, arguments: Sequence[str]) -> int:
     (args.output / "README.md").write_text(header + text)
     print(text)
     print(f"Written to {args.output}.")
-    return os.EX_OK
+    if not getattr(args, "check", False) or experiment.check is None:
+        return os.EX_OK
+    rows = pd.read_csv(args.output / "results.csv")
+    missed = experiment.check(rows[rows["value"].notna()])
+    print("\n".join(missed or ["All targets are met."]))
+    return 1 if missed else os.EX_OK
 
 
-def _available(sources: list[Source], instances: int) -> tuple[list[Planned], dict[str, str]]:
+def _available(
+    sources: list[Source], first: int, instances: int
+) -> tuple[list[Planned], dict[str, str]]:
     """Return the games that can be built here, and why the others cannot."""
     games, skipped = [], {}
     for source in sources:
         try:
             count = min(instances, count_instances(source))
-            games.append(Planned(source, load_instance(source, 0).n, range(count)))
+            games.append(Planned(source, load_instance(source, 0).n, range(first, count)))
         except GameUnavailableError as error:
             skipped[source.name] = str(error)
     return games, skipped

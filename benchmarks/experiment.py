@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,7 @@ class Planned:
 
 
 Plan = Callable[[Planned, Sequence[str], "Sequence[int] | None"], Iterator[Task]]
+Resolve = Callable[[Iterable[str], "Path | None", Iterable[Path]], list[Source]]
 Summary = Callable[[pd.DataFrame, Path], str]
 
 
@@ -46,6 +47,9 @@ class Experiment:
         methods: The methods if none are given; ``None`` for all.
         games: The games if none are given.
         instances: Predictions per game if none are given.
+        resolve: Finds the games of names, tables' directory and files; ``None`` for the paper's.
+        check: Returns the lines of targets that were missed, for ``--check``; ``None`` for no such
+            option.
     """
 
     name: str
@@ -56,6 +60,8 @@ class Experiment:
     methods: tuple[str, ...] | None = None
     games: tuple[str, ...] = GAMES
     instances: int = 30
+    resolve: Resolve | None = None
+    check: Callable[[pd.DataFrame], list[str]] | None = None
 
 
 def games_of(rows: pd.DataFrame) -> list[str]:

@@ -6,6 +6,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
+import numpy as np
 
 mpl.use("Agg")  # results are files; no display is needed
 
@@ -25,6 +26,7 @@ __all__ = [
     "GAME_TITLES",
     "band",
     "bound_errors",
+    "domain_figure",
     "method_style",
     "panels",
     "ratio_figure",
@@ -192,4 +194,36 @@ def save(figure: Figure, file: Path) -> None:
         )  # fmt: skip
         file.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(file)
+        plt.close(figure)
+
+
+def domain_figure(found: pd.DataFrame, file: Path) -> None:
+    """Draw the ratio to the best of five against the evaluations per player, by domain.
+
+    Args:
+        found: Columns domain, method, per_player and "best of five".
+        file: Where the figure goes.
+    """
+    domains = sorted(found["domain"].unique())
+    with plt.rc_context(_RC):
+        figure, axes = plt.subplots(
+            ceil(len(domains) / _COLUMNS), _COLUMNS, figsize=(10, 2.2 * ceil(len(domains) / _COLUMNS)),
+            sharey=True, squeeze=False,
+        )  # fmt: skip
+        for axis, domain in zip(axes.flat, domains, strict=False):
+            for method, part in found[found["domain"] == domain].groupby("method"):
+                mean = part.groupby("per_player")["best of five"].apply(
+                    lambda ratio: np.exp(np.log(ratio).mean())
+                )
+                axis.plot(mean.index, mean, label=method, **method_style(str(method)))
+            axis.set(title=domain, xscale="log", yscale="log", ylim=(1e-3, 1e3))
+            axis.axhline(1.0, color="0.5", linewidth=0.8)
+        for axis in axes.flat[len(domains) :]:
+            axis.set_axis_off()
+        handles, labels = axes.flat[0].get_legend_handles_labels()
+        figure.supxlabel("evaluations per player")
+        figure.supylabel("squared error / best of five")
+        figure.legend(handles, labels, loc="outside lower center", ncols=5)
+        figure.tight_layout(rect=(0, 0.08, 1, 1))
+        figure.savefig(file, dpi=120)
         plt.close(figure)

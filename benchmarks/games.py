@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from shapiq import Game
 
+from benchmarks.closed_forms import CLOSED_FORMS
 from benchmarks.tree_game import TreeGameValues
+from shapiq_oddshap import OddSHAP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -117,6 +119,9 @@ FLOOR = 1e-13
 _QUANTILE = 1.6449
 """Of the normal distribution at 95 %, so that 90 % lie within."""
 
+_SEEDS = 20
+"""Instances of a game in closed form."""
+
 _ROUNDING = 1e-9
 """Of the largest value: an exact estimate and an exact value differ by as much."""
 
@@ -183,6 +188,8 @@ def count_instances(source: Source) -> int:
     Raises:
         GameUnavailableError: If the game cannot be built, with the reason.
     """
+    if source.name in CLOSED_FORMS:
+        return _SEEDS
     if source.table is None:
         return len(_tree_model(source.name)[2])
     if not source.table.is_file():
@@ -191,8 +198,8 @@ def count_instances(source: Source) -> int:
             "(format in benchmarks/README.md)"
         )
         raise GameUnavailableError(msg)
-    with np.load(source.table) as data:
-        return len(data["shapley_values"])
+    with np.load(source.table, allow_pickle=False) as data:
+        return len(data["shapley_values"]) if "shapley_values" in data else 1
 
 
 @lru_cache(maxsize=2)
@@ -206,20 +213,38 @@ def load_instance(source: Source, index: int) -> Instance:
     Raises:
         GameUnavailableError: If the game cannot be built, with the reason.
     """
-    return (
-        _tree_instance(source.name, index) if source.table is None else _table(source.table, index)
-    )
+    if source.name in CLOSED_FORMS:
+        make, n = CLOSED_FORMS[source.name]
+        return Instance(n, *make(n, index))
+    if source.table is None:
+        return _tree_instance(source.name, index)
+    return _table(source.table, index)
 
 
 def _table(file: Path, index: int) -> Instance:
-    """Read one row of a table of precomputed values."""
-    with np.load(file) as data:
+    """Read one row of a table of precomputed values, or a game as shapiq stores it."""
+    with np.load(file, allow_pickle=False) as data:
+        if "shapley_values" not in data:
+            return _stored_by_shapiq(data["coalitions"], data["values"])
         n, values, shapley = (
             int(data["n_players"]),
             data["values"][index],
             data["shapley_values"][index],
         )
     return Instance(n, table_lookup(values, n), shapley)
+
+
+def _stored_by_shapiq(coalitions: np.ndarray, values: np.ndarray) -> Instance:
+    """Return the game of shapiq's ``Game.save``: all coalitions, in any order, and their values."""
+    n = coalitions.shape[1]
+    if len(coalitions) != 2**n:
+        msg = f"a stored game of {len(coalitions)} coalitions, where all {2**n} are needed"
+        raise GameUnavailableError(msg)
+    ordered = np.empty(2**n)
+    ordered[coalitions.astype(bool) @ (1 << np.arange(n))] = values
+    lookup = table_lookup(ordered, n)
+    exact = OddSHAP(n).approximate(2**n, lookup)
+    return Instance(n, lookup, exact.get_n_order_values(1))
 
 
 def table_lookup(values: np.ndarray, n: int) -> Values:

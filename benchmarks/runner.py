@@ -14,15 +14,17 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import joblib
+import numpy as np
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
+import shapiq_oddshap
 from benchmarks.games import CountedGame, Source, load_instance
 from benchmarks.methods import METHODS, MethodUnavailableError
-from shapiq_oddshap import OddGP
 from shapiq_oddshap.approximators.base import ShapleyApproximator
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "TIMINGS", "Row", "Task", "Work", "approximate", "row_of", "run_tasks"]
 
+_VERSIONS = f"{shapiq_oddshap.__version__}, shapiq {version('shapiq')}"
 TIMINGS = ("seconds", "stages")
 _KEY = ("game", "instance", "method", "budget", "options")
 
@@ -78,6 +81,9 @@ class Row:
         note: Why there is no value.
         seconds: Seconds spent outside the game.
         stages: Seconds by stage as JSON, of methods that report them.
+        scale: The mean of the squared Shapley values, which makes ``value`` relative.
+        versions: Of the package and of shapiq, since resumed files may mix them; empty in rows of
+            files that are older than this column.
     """
 
     game: str
@@ -93,6 +99,8 @@ class Row:
     note: str = ""
     seconds: float | None = None
     stages: str = ""
+    scale: float | None = None
+    versions: str = ""
 
 
 COLUMNS = tuple(field.name for field in fields(Row))
@@ -114,7 +122,7 @@ def approximate(task: Task) -> list[Row]:
 def row_of(task: Task, **columns: object) -> Row:
     """Return a row with the task's key."""
     key = task.source.name, task.instance, task.method, task.budget, task.options
-    return Row(*key, **columns)  # type: ignore[arg-type]
+    return Row(*key, versions=_VERSIONS, **columns)  # type: ignore[arg-type]
 
 
 def _measure(task: Task, instance: Instance) -> Row:
@@ -130,12 +138,12 @@ def _measure(task: Task, instance: Instance) -> Row:
         approximator = method.build(
             n=instance.n, random_state=task.instance, **json.loads(task.options)
         )
-        if isinstance(approximator, OddGP):
-            values, variances = approximator.approximate_with_variance(task.budget, game)
-            covered = instance.coverage(values.get_n_order_values(1), variances)
-        elif isinstance(approximator, ShapleyApproximator):
-            values, diagnostics = approximator.approximate_with_diagnostics(task.budget, game)
-            stages = {stage: round(seconds, 6) for stage, seconds in diagnostics.seconds.items()}
+        if isinstance(approximator, ShapleyApproximator):
+            estimate = approximator.estimate(task.budget, game)
+            values, seconds = estimate.values, estimate.diagnostics.seconds
+            stages = {stage: round(spent, 6) for stage, spent in seconds.items()}
+            if estimate.variances is not None:
+                covered = instance.coverage(values.get_n_order_values(1), estimate.variances)
         else:
             values = approximator.approximate(budget=task.budget, game=game)
         elapsed = time.perf_counter() - start
@@ -147,6 +155,7 @@ def _measure(task: Task, instance: Instance) -> Row:
         n=instance.n,
         seconds=round(elapsed - game.seconds, 6),
         stages=json.dumps(stages) if stages else "",
+        scale=float(np.mean(instance.shapley**2)),
     )
 
 
@@ -187,7 +196,10 @@ def _read(file: Path) -> list[dict[str, str]]:
     if not file.exists():
         return []
     text = file.read_text()
-    rows = list(csv.DictReader(io.StringIO(text)))
+    rows = [
+        dict.fromkeys(COLUMNS, "") | row  # an older file has fewer columns
+        for row in csv.DictReader(io.StringIO(text))
+    ]
     if rows and not text.endswith("\n"):
         cut = [rows[-1][column] for column in _KEY]
         rows = [row for row in rows if [row[column] for column in _KEY] != cut]

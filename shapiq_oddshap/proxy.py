@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from shapiq_oddshap.sample import Parity, Sample
 
-__all__ = ["TreeProxy"]
+__all__ = ["Target", "TreeProxy"]
+
+Target = Literal["rest", "values"]
+"""What trees that look for interactions are fitted to: what the singletons leave, or all."""
 
 _LARGEST_EXPANSION = 2.0**26
 """Terms with repetitions, at some 25 bytes each; the default has at most 3 million."""
@@ -31,17 +34,23 @@ class TreeProxy:
             tree, random forest, extra trees or gradient boosting. It is cloned, never fitted itself.
         grid: Candidate values by parameter of the model, among which five-fold cross-validation
             chooses.
+        target: What they are fitted to where interactions are looked for; ``"values"`` is the
+            paper's.
 
     Raises:
-        ValueError: If there are both parameters and a model.
+        ValueError: If there are both parameters and a model, or no such target.
     """
 
     params: Mapping[str, Any] | None = None
     model: Any = None
     grid: Mapping[str, Sequence[Any]] | None = None
+    target: Target = "rest"
 
     def __post_init__(self) -> None:
-        """Check that parameters have a model to go to."""
+        """Check that parameters have a model to go to, and trees something to be fitted to."""
+        if self.target not in get_args(Target):
+            msg = f"Received target={self.target!r}, but 'rest' or 'values' is required."
+            raise ValueError(msg)
         if self.params is not None and self.model is not None:
             msg = (
                 f"Received params={self.params!r} and a model, but the parameters are LightGBM's. "
@@ -63,7 +72,7 @@ class TreeProxy:
         return trees.fit_model(coalitions, values, model, self.grid, seed)
 
     def interactions(self, sample: Sample, seed: int, *, parity: Parity) -> trees.Spectrum:
-        """Return the Fourier spectrum of the trees fitted to what the singletons leave unexplained.
+        """Return the Fourier spectrum of the trees, by default of what the singletons leave.
 
         Main effects are in every regression anyway, and trees spend most of their splits on them:
         without them, the proxy sees interactions that are a hundred times smaller.
@@ -76,7 +85,8 @@ class TreeProxy:
         Raises:
             ValueError: If the trees are too deep to be expanded.
         """
-        leaves = self.fit(sample.coalitions, sample.values - main_effects(sample), seed)
+        known = main_effects(sample) if self.target == "rest" else 0.0
+        leaves = self.fit(sample.coalitions, sample.values - known, seed)
         expansion = np.sum(2.0**leaves.lengths)
         if expansion > _LARGEST_EXPANSION:
             msg = (

@@ -1,13 +1,18 @@
-"""Constrained weighted least squares in the parity basis.
+"""Weighted least squares in the parity basis, with or without columns for the sizes.
 
-Minimise Σ_S w_S (y_S - Σ_T β_T χ_T(S))² subject to A β = b, where the rows of A are disjoint 0/1
-vectors: one for the odd terms, and one for the even terms where there are any (paper, Appendix C.2).
+The paper's: minimise Σ_S w_S (y_S - Σ_T β_T χ_T(S))² subject to A β = b, where the rows of A are
+disjoint 0/1 vectors: one for the odd terms, and one for the even terms where there are any (paper,
+Appendix C.2).
+
+The other, for games whose values depend on how many play (``docs/oddshap.md``): a few functions of
+the size join the terms, nothing is demanded at ∅ and [n], the weights are √w, and the Shapley values
+of what the regression leaves over are estimated and added.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import scipy.linalg
@@ -20,17 +25,28 @@ if TYPE_CHECKING:
 
     from shapiq_oddshap.sample import Parity, Sample
 
+    Normal = tuple[np.ndarray, np.ndarray]
+
 __all__ = [
     "Fit",
+    "SizeEffects",
     "constrained_least_squares",
     "fit_terms",
     "leave_one_out_error",
     "main_effects",
+    "ridge_with_sizes",
+    "size_columns",
 ]
+
+SizeEffects = Literal["auto", "always", "none"]
+"""Whether functions of the size join the terms; ``"none"`` is the paper's regression."""
 
 _WORST_CONDITION = 1e7
 """Above this the normal equations would lose more than half of the digits: take QR instead."""
 
+
+_RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
+"""Shrinkage to choose from, relative to the number of rows."""
 
 _RANK_TOLERANCE = 1e-11
 """Smaller singular values, relative to the largest, count as zero: the constraints' are rounding."""
@@ -45,12 +61,17 @@ class Fit:
         coefficients: β, shape ``(n_terms,)``.
         solver: ``"cholesky"`` (normal equations) or ``"lstsq"`` (rank-revealing).
         condition: 1-norm condition estimate of the normal matrix; ``None`` if it was not formed.
+        size_columns: How many functions of the size were in the regression beside the terms.
+        error: Mean squared error at rows left out, in closed form, in squared units
+            of the game; infinite where it is not known.
     """
 
     terms: np.ndarray
     coefficients: np.ndarray
     solver: str
     condition: float | None
+    size_columns: int = 0
+    error: float = np.inf
 
 
 def constrained_least_squares(
@@ -60,7 +81,6 @@ def constrained_least_squares(
     weights: np.ndarray,
     constraints: np.ndarray,
     totals: np.ndarray,
-    corner: np.ndarray | None = None,
 ) -> Fit:
     """Solve the constrained regression exactly on its constraints.
 
@@ -75,65 +95,165 @@ def constrained_least_squares(
         weights: Positive row weights, shape ``(rows,)``.
         constraints: A as disjoint 0/1 rows, shape ``(k, n_terms)``.
         totals: b, shape ``(k,)``.
-        corner: The normal matrix of the first terms if it is known, such as ``singletons_gram``.
 
     Returns:
         The coefficients with the solver and the condition estimate.
     """
     design = _Design(terms, coalitions, targets, np.sqrt(weights))
-    condition = None
-    if _has_normal_matrix(len(coalitions), len(terms), len(constraints)):
-        gram, moments = design.normal_equations(corner)
-        factor, condition = _factorise(gram)
-        if condition < _WORST_CONDITION:
-            beta = scipy.linalg.cho_solve(factor, moments, check_finite=False)
-            along = scipy.linalg.cho_solve(factor, constraints.T, check_finite=False)
-            beta += along @ np.linalg.solve(constraints @ along, totals - constraints @ beta)
-            return Fit(terms, _enforce(beta, constraints, totals), "cholesky", condition)
-    beta = _project(design, constraints, totals)
-    return Fit(terms, _enforce(beta, constraints, totals), "lstsq", condition)
+    enough = len(coalitions) >= len(terms) - len(constraints)
+    normal = design.normal_equations() if enough else None
+    beta, solver, condition = _solve(design, constraints, totals, normal)
+    return Fit(terms, beta, solver, condition)
 
 
-def _has_normal_matrix(rows: int, terms: int, constraints: int) -> bool:
-    """Return whether there may be rows enough to determine the terms."""
-    return rows >= terms - constraints
-
-
-def fit_terms(sample: Sample, terms: np.ndarray, parity: Parity) -> Fit:
+def fit_terms(
+    sample: Sample, terms: np.ndarray, parity: Parity, size_effects: SizeEffects = "none"
+) -> Fit:
     """Regress a game, or one component of it, on terms, exactly at the empty and the grand one.
+
+    With ``size_effects`` other than ``"none"`` the regression may hold :func:`size_columns`, and
+    then demands nothing at the two. ``"auto"`` takes the one of the smaller error at rows left out,
+    ``"always"`` the columns as soon as there are more rows than unknowns. Either is followed by the
+    Shapley values of its residuals, estimated size by size, so that they converge to the exact ones
+    whatever the weights; what is missing to the total is spread evenly.
 
     Args:
         sample: Evaluated coalitions.
         terms: Terms as boolean rows, shape ``(n_terms, n)``: of odd order, the singletons first, if
             ``parity`` is ``"odd"``; of even order if it is ``"even"``; but for the constant, which
-            comes in front where even terms are fitted.
+            comes in front where even terms are fitted. With size effects the singletons are first
+            for ``"both"`` too, and ``"even"`` is not for them.
         parity: Which component the rows are of; ``"both"`` takes the coalitions as they are.
+        size_effects: Whether functions of the size may join the terms.
 
     Returns:
         The coefficients in units of the game and their terms; that of the constant is relative to
         f(∅) for ``"both"`` and to (f(∅) + f([n])) / 2 for ``"even"``.
     """
-    if parity == "odd":
-        odd = sample.component("odd")
-        formed = _has_normal_matrix(len(odd.targets), len(terms), 1)
-        return constrained_least_squares(
-            terms,
-            *(odd.coalitions, odd.targets, odd.weights),
-            np.ones((1, len(terms))),
-            np.array([-sample.total / 2]),
-            odd.singletons_gram if formed else None,
-        )
-    terms = np.concatenate([np.zeros((1, sample.n), dtype=bool), terms])
-    if parity == "even":
-        even = sample.component("even")
-        rows = (even.coalitions, even.targets, even.weights)
-        return constrained_least_squares(terms, *rows, np.ones((1, len(terms))), np.zeros(1))
+    if parity != "odd":
+        terms = np.concatenate([np.zeros((1, sample.n), dtype=bool), terms])
+    coalitions, targets, weights = _rows(sample, parity)
+    constraints, totals = _ends(sample, terms, parity)
+    if size_effects == "none":
+        return constrained_least_squares(terms, coalitions, targets, weights, constraints, totals)
+    return _fit_sized(
+        sample, _Design(terms, coalitions, targets, weights**0.25), parity, constraints, totals,
+        always=size_effects == "always",
+    )  # fmt: skip
+
+
+def size_columns(coalitions: np.ndarray, parity: Parity) -> np.ndarray:
+    """Return the functions of the size that join the terms: what a learning curve needs.
+
+    The singletons span n - 2s. Odd rows get 1/s - 1/(n-s) and log(n-s) - log(s) besides, the even
+    ones 1/s + 1/(n-s) and log(n-s) + log(s): no polynomials, which terms of order two and three
+    may span. All Shapley values of a function of the size are equal.
+
+    Args:
+        coalitions: Boolean rows, none empty or full, shape ``(rows, n)``.
+        parity: ``"odd"``, or ``"both"`` for the even ones too.
+
+    Returns:
+        The columns as rows of shape ``(k, rows)``; so few that they are no linear combination of
+        each other, the constant and the singletons.
+    """
+    n = coalitions.shape[1]
+    sizes = coalitions.sum(axis=1).astype(float)
+    curves = np.array([1.0 / sizes, -np.log(sizes)])
+    mirrored = np.array([1.0 / (n - sizes), -np.log(n - sizes)])
+    columns = (curves - mirrored)[: max((n - 1) // 2 - 1, 0)]
+    if parity == "both":
+        columns = np.concatenate([columns, (curves + mirrored)[: max(n // 2 - 1, 0)]])
+    return columns
+
+
+def _rows(sample: Sample, parity: Parity) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the coalitions, targets and weights that a regression is on."""
+    if parity != "both":
+        rows = sample.component(parity)
+        return rows.coalitions, rows.targets, rows.weights
     # centred at f(∅), where the even part of the constraints is worth total / 2
-    rows = (sample.coalitions[2:], sample.values[2:] - sample.empty_value, sample.weights[2:])
+    return sample.coalitions[2:], sample.values[2:] - sample.empty_value, sample.weights[2:]
+
+
+def _ends(sample: Sample, terms: np.ndarray, parity: Parity) -> tuple[np.ndarray, np.ndarray]:
+    """Return what holds at the empty and the grand coalition, A and b."""
+    half = sample.total / 2
+    if parity != "both":
+        return np.ones((1, len(terms))), np.array([-half if parity == "odd" else 0.0])
     is_odd = has_parity(terms.sum(axis=1), "odd")
-    constraints = np.array([is_odd, ~is_odd], dtype=float)
-    totals = np.array([-sample.total / 2, sample.total / 2])
-    return constrained_least_squares(terms, *rows, constraints, totals)
+    return np.array([is_odd, ~is_odd], dtype=float), np.array([-half, half])
+
+
+def _fit_sized(
+    sample: Sample,
+    design: _Design,
+    parity: Parity,
+    constraints: np.ndarray,
+    totals: np.ndarray,
+    *,
+    always: bool,
+) -> Fit:
+    """Fit with the size columns or without, and add the Shapley values of what is left over.
+
+    Both are solved from the same normal equations.
+    """
+    count, rows = len(design.terms), len(design.coalitions)
+    sized = replace(design, columns=size_columns(design.coalitions, parity))
+    normal = None
+    if rows >= count - len(constraints):
+        corner = sample.component("odd").singletons_gram if parity == "odd" else None
+        normal = sized.normal_equations(corner)
+    plain = None if normal is None else (normal[0][:count, :count], normal[1][:count])
+    energy = float(np.sum((design.targets * design.root_weights) ** 2))
+    found = [(design, *_solve(design, constraints, totals, plain), plain, len(constraints))]
+    if normal is not None and rows > sized.width:
+        nothing = np.zeros((0, sized.width))
+        found.append((sized, *_solve(sized, nothing, np.zeros(0), normal), normal, 0))
+    errors = [
+        _cross_validated(beta, equations, energy, rows, fixed)
+        for _, beta, _, _, equations, fixed in found
+    ]
+    best = len(found) - 1 if always else int(np.argmin(errors))
+    chosen, beta, solver, condition, _, _ = found[best]
+    beta = _completed(sample, design, beta[:count], chosen.residuals(beta), parity)
+    error = errors[best] / float(np.mean(design.root_weights**2))
+    return Fit(design.terms, beta, solver, condition, chosen.width - count, error)
+
+
+def _completed(
+    sample: Sample, design: _Design, beta: np.ndarray, residuals: np.ndarray, parity: Parity
+) -> np.ndarray:
+    """Add the Shapley values of the residuals to the coefficients, and spread what is missing.
+
+    φ_i = Σ_s mean_{|S|=s} r(S) (1[i∈S]/s - 1[i∉S]/(n-s)), which is -(n/2) Σ_S w_S χ_i(S) r(S) up to
+    what all players share, with the kernel over the inclusion rate as w_S; and φ_i = -2 β_i.
+    """
+    beta, orders = beta.copy(), design.terms.sum(axis=1)
+    if len(residuals):
+        weights = _rows(sample, parity)[2]
+        weights = weights * (sample.weights.sum() / weights.sum())
+        signs = 1.0 - 2.0 * design.coalitions
+        beta[orders == 1] += (sample.n / 4) * ((weights * residuals) @ signs)
+    missing = -sample.total / 2 - beta[has_parity(orders, "odd")].sum()
+    beta[orders == 1] += missing / sample.n
+    return beta
+
+
+def _cross_validated(
+    beta: np.ndarray, normal: Normal | None, energy: float, rows: int, fixed: int
+) -> float:
+    """Return the weighted mean squared error by generalised cross-validation.
+
+    That is the leave-one-out error with the mean of the leverages in place of each. It is infinite
+    where the rows do not determine the coefficients.
+    """
+    free = rows - (len(beta) - fixed)
+    if normal is None or free <= 0:
+        return np.inf
+    gram, moments = normal
+    left = energy - 2.0 * float(beta @ moments) + float(beta @ gram @ beta)
+    return max(left, np.finfo(float).eps * energy) * rows / free**2
 
 
 def main_effects(sample: Sample) -> np.ndarray:
@@ -145,15 +265,65 @@ def main_effects(sample: Sample) -> np.ndarray:
     Returns:
         The values in units of the game, shape ``(m,)``.
     """
-    rows, fit = sample.component("odd"), fit_terms(sample, singletons(sample.n), "odd")
+    rows = sample.component("odd")
+    design = _Design(singletons(sample.n), rows.coalitions, rows.targets, rows.weights**0.25)
+    constraints, totals = _ends(sample, design.terms, "odd")
+    enough = len(rows.targets) >= sample.n - 1
+    normal = design.normal_equations(rows.singletons_gram) if enough else None
+    beta, _, _ = _solve(design, constraints, totals, normal)
     effects = np.empty(len(rows.targets))
     for start in range(0, len(effects), BLOCK):
         block = slice(start, start + BLOCK)
-        effects[block] = (1.0 - 2.0 * rows.coalitions[block]) @ fit.coefficients
+        effects[block] = (1.0 - 2.0 * rows.coalitions[block]) @ beta
     # a coalition is the one of its row or the complement, whose effects are the negative
     same = sample.coalitions[2:, 0] == rows.coalitions[rows.members, 0]
-    ends = fit.coefficients.sum() * np.array([1.0, -1.0])
+    ends = beta.sum() * np.array([1.0, -1.0])
     return np.concatenate([ends, np.where(same, 1.0, -1.0) * effects[rows.members]])
+
+
+def ridge_with_sizes(sample: Sample) -> Fit:
+    """Regress the odd component on singletons and size columns, shrunk as much as pays.
+
+    The shrinkage is the one of the least leave-one-out error; what it leaves over is added as in
+    :func:`fit_terms`.
+
+    Args:
+        sample: Evaluated coalitions.
+
+    Returns:
+        The coefficients of the singletons in units of the game.
+    """
+    rows, n = sample.component("odd"), sample.n
+    columns = size_columns(rows.coalitions, "odd")
+    columns = (
+        columns / np.sqrt(np.mean(columns**2, axis=1, keepdims=True))
+        if len(rows.targets)
+        else columns
+    )
+    design = _Design(
+        singletons(n), rows.coalitions, rows.targets, np.ones(len(rows.targets)), columns
+    )
+    dense = np.concatenate([1.0 - 2.0 * rows.coalitions, columns.T], axis=1)
+    beta, error = np.zeros(design.width), np.inf
+    if len(dense):
+        left, singular, right = scipy.linalg.svd(dense, full_matrices=False, check_finite=False)
+        along, energy = left.T @ rows.targets, singular**2
+        for ridge in _RIDGES:
+            shrunk = energy / (energy + ridge * len(dense))
+            slack = 1.0 - left**2 @ shrunk
+            mean = float(np.mean(((rows.targets - left @ (shrunk * along)) / slack) ** 2))
+            if mean < error:
+                error = mean
+                beta = (along * singular / (energy + ridge * len(dense))) @ right
+    residuals = design.residuals(beta)
+    return Fit(
+        design.terms,
+        _completed(sample, design, beta[:n], residuals, "odd"),
+        "lstsq",
+        None,
+        len(columns),
+        error,
+    )
 
 
 def leave_one_out_error(
@@ -198,24 +368,45 @@ def leave_one_out_error(
 
 @dataclass(frozen=True)
 class _Design:
-    """The weighted design √w χ_T(S) and targets √w y, produced in blocks of rows."""
+    """The weighted design √w χ_T(S) and targets √w y, produced in blocks of rows.
+
+    Attributes:
+        terms: Terms as boolean rows, shape ``(n_terms, n)``.
+        coalitions: Boolean rows, shape ``(rows, n)``.
+        targets: Values to fit, shape ``(rows,)``.
+        root_weights: Roots of the row weights, shape ``(rows,)``.
+        columns: Further columns of the design as rows, shape ``(k, rows)``; ``None`` for none.
+    """
 
     terms: np.ndarray
     coalitions: np.ndarray
     targets: np.ndarray
     root_weights: np.ndarray
+    columns: np.ndarray | None = None
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.terms) + (0 if self.columns is None else len(self.columns))
 
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield blocks of shape ``(n_terms, block)`` with their targets."""
+        """Yield blocks of shape ``(width, block)`` with their targets."""
         for start in range(0, len(self.coalitions), BLOCK):
             rows = slice(start, start + BLOCK)
             root = self.root_weights[rows]
-            yield parities(self.terms, self.coalitions[rows]) * root, self.targets[rows] * root
+            block = parities(self.terms, self.coalitions[rows]) * root
+            if self.columns is not None:
+                block = np.concatenate([block, self.columns[:, rows] * root])
+            yield block, self.targets[rows] * root
 
-    def normal_equations(self, corner: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """Return XᵀWX, shape ``(n_terms, n_terms)``, and XᵀWy, shape ``(n_terms,)``."""
-        gram = np.zeros((len(self.terms), len(self.terms)))
-        moments = np.zeros(len(self.terms))
+    def normal_equations(self, corner: np.ndarray | None = None) -> Normal:
+        """Return XᵀWX, shape ``(width, width)``, and XᵀWy, shape ``(width,)``.
+
+        Args:
+            corner: The normal matrix of the first terms if it is known, as ``singletons_gram``.
+        """
+        gram = np.zeros((self.width, self.width))
+        moments = np.zeros(self.width)
         known = 0 if corner is None else len(corner)
         for block, targets in self.blocks():
             head, rest = block[:known], block[known:]
@@ -225,6 +416,35 @@ class _Design:
         gram[:known, :known] = corner if known else 0.0
         gram[known:, :known] = gram[:known, known:].T
         return gram, moments
+
+    def residuals(self, beta: np.ndarray) -> np.ndarray:
+        """Return the targets minus what the coefficients give, without weights, shape ``(rows,)``."""
+        weighted = [targets - beta @ block for block, targets in self.blocks()]
+        return np.concatenate([np.zeros(0), *weighted]) / self.root_weights
+
+
+def _solve(
+    design: _Design, constraints: np.ndarray, totals: np.ndarray, normal: Normal | None
+) -> tuple[np.ndarray, str, float | None]:
+    """Return the coefficients, how they were solved for and the condition estimate.
+
+    Args:
+        design: The regression.
+        constraints: A as disjoint 0/1 rows, shape ``(k, width)``.
+        totals: b, shape ``(k,)``.
+        normal: The normal equations; ``None`` where there are too few rows for them.
+    """
+    condition = None
+    if normal is not None:
+        gram, moments = normal
+        factor, condition = _factorise(gram)
+        if condition < _WORST_CONDITION:
+            beta = scipy.linalg.cho_solve(factor, moments, check_finite=False)
+            along = scipy.linalg.cho_solve(factor, constraints.T, check_finite=False)
+            beta += along @ np.linalg.solve(constraints @ along, totals - constraints @ beta)
+            return _enforce(beta, constraints, totals), "cholesky", condition
+    beta = _project(design, constraints, totals)
+    return _enforce(beta, constraints, totals), "lstsq", condition
 
 
 def _factorise(gram: np.ndarray) -> tuple[tuple[np.ndarray, bool], float]:
@@ -244,7 +464,7 @@ def _project(design: _Design, constraints: np.ndarray, totals: np.ndarray) -> np
     """
     members = constraints.sum(axis=1)
     start = constraints.T @ (totals / members)
-    rows = np.zeros((0, len(design.terms) + 1))
+    rows = np.zeros((0, design.width + 1))
     for block, targets in design.blocks():
         free = block.T - (block.T @ constraints.T / members) @ constraints
         rows = np.vstack([rows, np.column_stack([free, targets - block.T @ start])])

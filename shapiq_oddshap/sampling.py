@@ -1,15 +1,16 @@
 """Which coalitions are evaluated, and what each of them weighs in the regression.
 
-The sizes get equally many coalitions (the leverage scores of the linear problem), drawn without
-replacement. Draws are *nested*: with one seed the sample of a smaller budget is contained in that
-of a larger one, so that stored evaluations serve again.
+Coalitions are drawn without replacement, a fixed number of every size: at small budgets more of
+the smallest and the largest, at large ones equally many (the leverage scores of the linear
+problem). Draws are *nested*: with one seed the sample of a smaller budget is contained in that of a
+larger one, so that stored evaluations serve again.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from math import comb
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import scipy.linalg.lapack
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PairedCoalitionSampler",
+    "Sizes",
     "UnpairedCoalitionSampler",
     "distinct_rows",
     "row_keys",
@@ -31,10 +33,17 @@ __all__ = [
     "size_weights",
 ]
 
+Sizes = Literal["auto", "paper"]
+"""How many coalitions of each size: more of the outer ones first, or equally many throughout."""
+
 _LARGEST_RANK = 2**62
 _MOST_CHECKED_PLAYERS = 1000
-"""Beyond, the first pairs are dependent with a probability of some 4/n², and drawing and factorising
-n of them would be most of the cost of a small budget."""
+"""Beyond, fewer than one sample in a hundred has dependent pairs among its first n - 1, and drawing
+and factorising n of them would be most of the cost of a small budget."""
+_DENSE_PAIRS = 10
+"""Pairs per player up to which the outer sizes are favoured (``docs/oddshap.md``)."""
+_RANKS = 2**16
+"""Ranks between two coalitions of the size that is drawn most."""
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
@@ -104,17 +113,25 @@ def row_weights(sampler: CoalitionSampler) -> np.ndarray:
 
 
 class _StratifiedCoalitionSampler(FilledCoalitionSampler):
-    """Fixed and equal counts per size, without replacement, nested over budgets."""
+    """Fixed counts per size, without replacement, nested over budgets."""
 
     pairing: bool
 
-    def __init__(self, n_players: int, *, random_state: int | None = None) -> None:
+    def __init__(
+        self, n_players: int, *, sizes: Sizes = "auto", random_state: int | None = None
+    ) -> None:
         """Initialize the sampler.
 
         Args:
             n_players: The number of players.
+            sizes: ``"auto"`` draws sizes in proportion to 1/√(s(n-s)) up to 20 evaluations per
+                player and fills up to equal numbers then; ``"paper"`` draws equally many throughout.
             random_state: The seed; ``None`` takes fresh entropy.
+
+        Raises:
+            ValueError: If there is no such way to choose sizes.
         """
+        self.sizes = checked_sizes(sizes)
         super().__init__(n_players, pairing_trick=self.pairing, random_state=random_state)
 
     def sample(self, sampling_budget: int) -> None:
@@ -144,13 +161,13 @@ class _StratifiedCoalitionSampler(FilledCoalitionSampler):
 
 
 class PairedCoalitionSampler(_StratifiedCoalitionSampler):
-    """Complementary pairs without replacement, equally many per size (paper, Appendix C.1).
+    """Complementary pairs without replacement, of every size (paper, Appendix C.1).
 
-    The number drawn per size is fixed rather than random: sizes whose share reaches their
-    population are enumerated, and the rest of the budget goes to the other sizes. The first
-    n - 1 pairs are linearly independent of each other and of the grand coalition, so that additive
-    games are determined from 2n evaluations (beyond 1000 players this is not checked, but next to
-    certain).
+    The number drawn per size is fixed rather than random, see :func:`pairs_per_size`: sizes whose
+    share reaches their population are enumerated, and the rest of the budget goes to the other
+    sizes. The first n - 1 pairs are linearly independent of each other and of the grand coalition,
+    so that additive games are determined from 2n evaluations. Beyond 1000 players, where that would
+    cost more than a small sample, independence is left to chance, which is above 99 %.
 
     Examples:
         >>> sampler = PairedCoalitionSampler(4, random_state=0)
@@ -162,12 +179,13 @@ class PairedCoalitionSampler(_StratifiedCoalitionSampler):
     pairing = True
 
     def _draw(self, budget: int, entropy: int) -> np.ndarray:
-        half = _draw_sizes(self.n, pairs_per_size, budget // 2, entropy, paired=True)
+        share = partial(pairs_per_size, sizes=self.sizes)
+        half = _draw_sizes(self.n, share, budget // 2, entropy, paired=True)
         return np.concatenate([half, ~half])
 
 
 class UnpairedCoalitionSampler(_StratifiedCoalitionSampler):
-    """Independent coalitions without replacement, equally many per size: the unpaired ablation.
+    """Independent coalitions without replacement, of every size: the unpaired ablation.
 
     Examples:
         >>> sampler = UnpairedCoalitionSampler(4, random_state=0)
@@ -179,62 +197,99 @@ class UnpairedCoalitionSampler(_StratifiedCoalitionSampler):
     pairing = False
 
     def _draw(self, budget: int, entropy: int) -> np.ndarray:
-        return _draw_sizes(self.n, coalitions_per_size, budget, entropy, paired=False)
+        share = partial(coalitions_per_size, sizes=self.sizes)
+        return _draw_sizes(self.n, share, budget, entropy, paired=False)
 
 
-def pairs_per_size(n: int, pairs: int) -> np.ndarray:
-    """Share pairs equally over the sizes s = 1..⌊n/2⌋, capped by the populations.
+def checked_sizes(sizes: Sizes) -> Sizes:
+    """Return ``sizes`` if it is a way to choose them.
+
+    Raises:
+        ValueError: If it is not.
+    """
+    if sizes not in get_args(Sizes):
+        msg = f"Received sizes={sizes!r}, but 'auto' or 'paper' is required."
+        raise ValueError(msg)
+    return sizes
+
+
+def pairs_per_size(n: int, pairs: int, sizes: Sizes = "auto") -> np.ndarray:
+    """Share pairs over the sizes s = 1..⌊n/2⌋, capped by the populations.
 
     At s = n/2 a pair holds two coalitions of that size, so this size gets half the pairs. Seats
     are given one by one (Sainte-Laguë), which never takes one back when the total grows; largest
     remainders would.
 
+    With ``"auto"`` the first 10n pairs are shared in proportion to 1/√(s(n-s)). What a good model
+    leaves over looks like white noise, and then the variance of the Shapley values that are
+    estimated from it is least so. Later pairs go to the sizes that have fewest: with many pairs the
+    model is what counts, and the inner sizes are where there is most to learn.
+
     Args:
         n: Number of players.
         pairs: Number of pairs, at most ``2**(n-1) - 1``.
+        sizes: ``"paper"`` for equal shares throughout.
 
     Returns:
         Pairs by size, shape ``(n // 2 + 1,)``.
 
     Examples:
-        >>> pairs_per_size(6, 14).tolist()
-        [0, 6, 5, 3]
+        >>> pairs_per_size(12, 24).tolist()
+        [0, 6, 5, 4, 4, 3, 2]
+        >>> pairs_per_size(12, 24, "paper").tolist()
+        [0, 5, 4, 4, 5, 4, 2]
     """
-    sizes = np.arange(1, n // 2 + 1)
-    middle = 2 * sizes == n
-    populations = [_population(n, s, paired=True) for s in sizes.tolist()]
-    return _share(populations, np.where(middle, 2, 1), np.where(middle, 4, 2), pairs)
+    return _per_size(n, np.arange(1, n // 2 + 1), pairs, sizes, paired=True)
 
 
-def coalitions_per_size(n: int, total: int) -> np.ndarray:
-    """Share coalitions equally over the sizes s = 1..n-1, capped by the populations.
+def coalitions_per_size(n: int, total: int, sizes: Sizes = "auto") -> np.ndarray:
+    """Share coalitions over the sizes s = 1..n-1 as :func:`pairs_per_size` does pairs.
 
     Args:
         n: Number of players.
         total: Number of coalitions, at most ``2**n - 2``.
+        sizes: ``"paper"`` for equal shares throughout.
 
     Returns:
         Coalitions by size, shape ``(n,)``.
 
     Examples:
-        >>> coalitions_per_size(4, 9).tolist()
+        >>> coalitions_per_size(4, 9, "paper").tolist()
         [0, 3, 3, 3]
     """
-    ones = np.ones(max(n - 1, 0), dtype=int)
-    return _share([_binomial(n, s) for s in range(1, n)], ones, ones, total)
+    return _per_size(n, np.arange(1, n), total, sizes, paired=False)
 
 
-def _share(populations: list[int], first: np.ndarray, step: np.ndarray, total: int) -> np.ndarray:
-    """Give ``total`` seats in order of rank, where seat j of a size has rank first + j * step.
+def _per_size(n: int, s: np.ndarray, total: int, sizes: Sizes, *, paired: bool) -> np.ndarray:
+    """Share coalitions, or pairs, over the sizes ``s``."""
+    populations = np.array(
+        [min(_population(n, k, paired=paired), total) for k in s.tolist()], dtype=np.int64
+    )
+    gaps = np.where(paired & (2 * s == n), 4, 2)
+    counts = np.zeros(len(s), dtype=np.int64)
+    if sizes == "auto" and n > 1:
+        spread = np.rint(_RANKS * np.sqrt(s * (n - s) / (n - 1))).astype(np.int64)
+        dense = min(total, _DENSE_PAIRS * n * (1 if paired else 2))
+        counts = _share(populations, spread * gaps, dense, counts)
+    return np.concatenate([[0], _share(populations, gaps, total, counts)])
+
+
+def _share(caps: np.ndarray, gaps: np.ndarray, total: int, least: np.ndarray) -> np.ndarray:
+    """Give ``total`` seats in order of rank, where seat j of a size has rank (j - 1/2) * gap.
 
     Ties go to sizes in a fixed order that is spread over all of them.
+
+    Args:
+        caps: Seats that a size has at most.
+        gaps: Ranks between two seats of a size.
+        total: Number of seats, at most the sum of ``caps``.
+        least: Seats that each size has already, whatever their ranks; part of ``total``.
     """
-    caps = np.array([min(population, total) for population in populations], dtype=np.int64)
 
     def seats(rank: int) -> np.ndarray:
-        return np.clip((rank - first) // step + 1, 0, caps)
+        return np.clip((2 * rank + gaps) // (2 * gaps), least, caps)
 
-    low, high = 0, 4 * total + 4
+    low, high = 0, (total + 1) * int(gaps.max(initial=1))
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if seats(middle).sum() <= total else (low, middle)
@@ -242,7 +297,7 @@ def _share(populations: list[int], first: np.ndarray, step: np.ndarray, total: i
     open_sizes = np.flatnonzero(seats(high) > counts)
     spread = np.argsort((_GOLDEN_RATIO * open_sizes) % 1.0, kind="stable")
     counts[open_sizes[spread[: total - counts.sum()]]] += 1
-    return np.concatenate([[0], counts])
+    return counts
 
 
 def _draw_sizes(

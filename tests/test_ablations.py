@@ -76,7 +76,7 @@ def test_samples_are_unpaired():
         seen.append(coalitions.copy())
         return coalitions.sum(axis=1)
 
-    UnpairedOddSHAP(20, random_state=0).approximate(200, game)
+    UnpairedOddSHAP(20, sizes="paper", random_state=0).approximate(200, game)
     rows = {row.tobytes() for row in np.concatenate(seen)}
     assert len(rows) == 200
     assert sum((~row).tobytes() in rows for row in np.concatenate(seen)) < 30

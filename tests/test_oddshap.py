@@ -6,8 +6,19 @@ import pytest
 import shapiq
 from shapiq.approximator.sampling import CoalitionSampler
 
-from shapiq_oddshap import OddSHAP, PairedCoalitionSampler, Screener
-from shapiq_oddshap.sample import Component
+from shapiq_oddshap import (
+    OddSHAP,
+    PairedAllSHAP,
+    PairedCoalitionSampler,
+    Screener,
+    UnpairedAllSHAP,
+    UnpairedOddSHAP,
+    trees,
+)
+from shapiq_oddshap.fourier import shapley_values
+from shapiq_oddshap.regression import fit_terms
+from shapiq_oddshap.sample import Component, Sample
+from shapiq_oddshap.sampling import size_weights
 from tests.helpers import SHARED_DATA, fourier_game, phi_of, random_game, smooth_game
 
 SHAPIQ = tuple(int(part) for part in version("shapiq").split(".")[:2])
@@ -52,7 +63,13 @@ def test_same_support_and_coalitions_as_shapiqs_oddshap(n, budget):
     expected = phi_of(theirs.approximate(budget, game))
     support = theirs.odd_interaction_matrix_binary[1:]
     higher = support[support.sum(axis=1) > 1]
-    ours = OddSHAP(n, screener=Given(higher), sampler=seeded_sampler(n), low_budget="linear")
+    ours = OddSHAP(
+        n,
+        screener=Given(higher),
+        sampler=seeded_sampler(n),
+        low_budget="linear",
+        size_effects="none",
+    )
     np.testing.assert_allclose(phi_of(ours.approximate(budget, game)), expected, atol=1e-8)
 
 
@@ -73,7 +90,7 @@ def test_no_screener_on_the_same_coalitions_is_leverageshap(n, budget):
         def sample(self, sampling_budget):
             self.fill(coalitions["rows"])
 
-    ours = OddSHAP(n, screener="none", sampler=Fixed(n))
+    ours = OddSHAP(n, screener="none", sampler=Fixed(n), size_effects="none")
     np.testing.assert_allclose(phi_of(ours.approximate(budget, game)), expected, atol=1e-8)
 
 
@@ -122,17 +139,111 @@ def test_low_budget_paths_are_taken_as_asked(low_budget):
     assert diagnostics.path == low_budget
 
 
-def test_low_budget_auto_takes_the_smaller_error():
+def test_low_budgets_are_averaged_by_the_errors_at_pairs_left_out():
     n = 14
 
     def tree(coalitions):
         return np.where(coalitions[:, 0] & coalitions[:, 1], 3.0 * coalitions[:, 2] - 1.0, 0.0)
 
-    for game, path in ((lambda c: c @ np.arange(n), "linear"), (tree, "proxy")):
-        _, diagnostics = OddSHAP(n, random_state=0).approximate_with_diagnostics(130, game)
-        assert diagnostics.path == path
-        errors = diagnostics.details
-        assert (errors["linear_error"] <= errors["proxy_error"]) == (path == "linear")
+    for game in (smooth_game(n), tree):
+        _, diagnostics = OddSHAP(n, random_state=0).approximate_with_diagnostics(100, game)
+        assert diagnostics.path == "average"
+        details = diagnostics.details
+        names = ("linear", "proxy", "process")
+        shares = np.array([1 / details[f"{name}_error"] for name in names])
+        found = [details[f"{name}_weight"] for name in names]
+        np.testing.assert_allclose(found, shares / shares.sum())
+    assert details["process_weight"] > 0.99  # it recovers so simple a game
+
+
+def test_between_the_factor_and_twenty_per_player_screened_terms_are_averaged_in():
+    game = smooth_game(12)
+    _, diagnostics = OddSHAP(12, random_state=0).approximate_with_diagnostics(200, game)
+    assert diagnostics.path == "average"
+    assert diagnostics.screener == "proxyspex"
+    assert diagnostics.n_terms == 20
+    assert diagnostics.details["regression_weight"] > 0
+    _, enough = OddSHAP(12, random_state=0).approximate_with_diagnostics(240, game)
+    assert enough.path == "regression"
+
+
+@pytest.mark.parametrize("cls", [OddSHAP, PairedAllSHAP, UnpairedOddSHAP, UnpairedAllSHAP])
+@pytest.mark.parametrize("low_budget", ["auto", "linear"])
+def test_additive_games_are_exact_from_two_per_player_on(cls, low_budget):
+    n, weights = 9, np.arange(9.0)
+    for budget in (2 * n + 2, 2 * n + 6, 5 * n, 15 * n, 30 * n):
+        run = cls(n, low_budget=low_budget, random_state=0)
+        phi = phi_of(run.approximate(budget, lambda c: c @ weights - 3.0))
+        np.testing.assert_allclose(phi, weights, atol=1e-8)
+
+
+def test_near_two_evaluations_per_player_nothing_blows_up():
+    """The 90 % quantile of the relative error, where a regression would interpolate."""
+    n, errors = 20, []
+    for budget in (2 * n - 2, 2 * n, 2 * n + 2):
+        for seed in range(4):
+            rng = np.random.default_rng(seed)
+            main = rng.normal(size=n)
+            triples = [rng.choice(n, 3, replace=False) for _ in range(12)]
+            gains = 2 * rng.normal(size=12)
+
+            def game(coalitions, main=main, triples=triples, gains=gains):
+                joint = np.array([coalitions[:, triple].all(axis=1) for triple in triples])
+                return coalitions @ main + gains @ joint
+
+            exact = main.copy()
+            for triple, gain in zip(triples, gains, strict=True):
+                exact[triple] += gain / 3
+            phi = phi_of(OddSHAP(n, random_state=seed).approximate(budget, game))
+            errors.append(np.sum((phi - exact) ** 2) / np.sum(exact**2))
+    assert np.quantile(errors, 0.9) <= 1
+
+
+@pytest.mark.parametrize("size_effects", ["auto", "always"])
+def test_games_with_a_learning_curve(size_effects):
+    """A jump at the empty coalition and diminishing returns: everyone's share is the same."""
+    n = 12
+
+    def curve(coalitions):
+        sizes = coalitions.sum(axis=1)
+        return np.where(sizes == 0, 0.0, 0.9 - 0.2 / np.maximum(sizes, 1))
+
+    exact = (0.9 - 0.2 / n) / n
+    for budget in (60, 400):
+        paper = OddSHAP.paper(n, random_state=0).approximate(budget, curve)
+        ours = OddSHAP(n, size_effects=size_effects, random_state=0).approximate(budget, curve)
+        assert (
+            np.abs(phi_of(ours) - exact).max() < 0.05 * np.abs(phi_of(paper) - exact).max() + 1e-9
+        )
+
+
+def test_the_papers_algorithm_to_the_letter():
+    """LightGBM on the values, the largest odd terms, the regression under its constraint."""
+    n, budget = 12, 500
+    game = random_game(n)
+    paper = OddSHAP.paper(n, random_state=0)
+    values, diagnostics = paper.approximate_with_diagnostics(budget, game)
+    sampler = PairedCoalitionSampler(n, sizes="paper")
+    rng = np.random.default_rng(0)
+    sampler.set_random_state(int(rng.integers(2**63)))
+    sampler.sample(budget)
+    coalitions = sampler.coalitions_matrix
+    sizes = np.bincount(coalitions.sum(axis=1))
+    assert np.ptp(sizes[2 : n - 1]) <= 2
+    data = game(coalitions)
+    leaves = trees.fit_proxy(
+        coalitions, data, {"use_quantized_grad": False}, int(rng.integers(2**31))
+    )
+    spectrum = trees.fourier_spectrum(leaves, odd_only=True)
+    terms, _ = spectrum.largest(-(-budget // 10) - n, min_order=3)
+    support = np.concatenate([np.eye(n, dtype=bool), terms])
+    sample = Sample(coalitions, data, size_weights(coalitions))
+    fit = fit_terms(sample, support, "odd")
+    np.testing.assert_allclose(phi_of(values), shapley_values(fit.coefficients, support), atol=1e-9)
+    assert diagnostics.n_terms == len(support) == 50
+    assert (
+        OddSHAP.paper(n, random_state=0).approximate_with_diagnostics(100, game)[1].path == "proxy"
+    )
 
 
 def test_options_reach_the_stages():
@@ -158,6 +269,9 @@ def test_options_reach_the_stages():
         {"interaction_factor": float("nan")},
         {"max_interactions": -1},
         {"low_budget": "guess"},
+        {"size_effects": "maybe"},
+        {"sizes": "uniform"},
+        {"sizes": "paper", "sampler": PairedCoalitionSampler(5)},
         {"screener": "proxyspx"},
         {"sampler": PairedCoalitionSampler(9)},
         {"proxy_params": {"max_dept": 3}},
@@ -212,9 +326,8 @@ def test_error_on_real_games_against_shapiqs_oddshap(table, budget):
 def test_very_many_players_form_no_square_matrix(monkeypatch):
     """Where rows are too few for normal equations, their matrix is not summed either."""
     monkeypatch.setattr(Component, "singletons_gram", property(lambda self: pytest.fail("formed")))
-    weights = np.random.default_rng(0).normal(size=3000)
-    values, diagnostics = OddSHAP(n=3000, random_state=0).approximate_with_diagnostics(
+    weights = np.random.default_rng(0).normal(size=1500)
+    values = OddSHAP(n=1500, random_state=0).approximate(
         60, lambda coalitions: np.array([weights[row].sum() for row in coalitions])
     )
-    assert diagnostics.path == "linear"
     assert phi_of(values).sum() == pytest.approx(weights.sum())

@@ -3,14 +3,24 @@ import pytest
 
 from shapiq_oddshap import regression
 from shapiq_oddshap import sample as sample_module
+from shapiq_oddshap.fourier import shapley_values, singletons
 from shapiq_oddshap.regression import (
+    _RIDGES,
+    _Design,
     constrained_least_squares,
+    fit_terms,
     leave_one_out_error,
     main_effects,
+    ridge_with_sizes,
+    size_columns,
 )
 from shapiq_oddshap.sample import Sample
-from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
-from tests.helpers import all_coalitions
+from shapiq_oddshap.sampling import (
+    PairedCoalitionSampler,
+    UnpairedCoalitionSampler,
+    row_weights,
+)
+from tests.helpers import all_coalitions, random_game
 
 
 def dense_twin(terms, coalitions, targets, weights, constraints, totals):
@@ -80,18 +90,17 @@ def test_a_known_corner_changes_nothing(monkeypatch):
     sample = Sample(coalitions, values, row_weights(sampler))
     rows = sample.component("odd")
     whole = rows.singletons_gram
-    signs = 1.0 - 2.0 * rows.coalitions
-    np.testing.assert_allclose(whole, signs.T @ (signs * rows.weights[:, None]), atol=1e-12)
+    signs, root = 1.0 - 2.0 * rows.coalitions, rows.weights**0.5
+    np.testing.assert_allclose(whole, signs.T @ (signs * root[:, None]), atol=1e-12)
     interactions = all_coalitions(n)[all_coalitions(n).sum(axis=1) == 3][:30]
     arguments = (
         np.concatenate([np.eye(n, dtype=bool), interactions]),
-        *(rows.coalitions, rows.targets, rows.weights),
-        np.ones((1, n + 30)),
-        np.array([-sample.total / 2]),
+        *(rows.coalitions, rows.targets, root),
     )
-    slow = constrained_least_squares(*arguments)
-    fast = constrained_least_squares(*arguments, corner=whole)
-    np.testing.assert_allclose(fast.coefficients, slow.coefficients, atol=1e-10)
+    slow = _Design(*arguments[:3], arguments[3] ** 0.5).normal_equations()
+    fast = _Design(*arguments[:3], arguments[3] ** 0.5).normal_equations(whole)
+    for found, expected in zip(fast, slow, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-10)
     linear = dense_twin(
         np.eye(n, dtype=bool), *arguments[1:4], np.ones((1, n)), np.array([-sample.total / 2])
     )
@@ -141,3 +150,150 @@ def test_leave_one_out_by_leaving_one_out(rows):
 
 def test_leave_one_out_without_rows():
     assert leave_one_out_error(np.zeros((0, 4), bool), np.zeros(0), np.zeros(0), 1.0) == np.inf
+
+
+def drawn_sample(game, n, budget, kind=PairedCoalitionSampler):
+    sampler = kind(n, random_state=0)
+    sampler.sample(budget)
+    coalitions = sampler.coalitions_matrix
+    return Sample(coalitions, game(coalitions), row_weights(sampler))
+
+
+def by_size(coalitions, residuals, n):
+    """RegressionMSR's estimate of the residuals' Shapley values, one size and player at a time."""
+    phi = np.zeros(n)
+    sizes = coalitions.sum(axis=1)
+    for size in np.unique(sizes):
+        here, rest = coalitions[sizes == size], residuals[sizes == size]
+        for player in range(n):
+            phi[player] += np.mean(rest * np.where(here[:, player], 1 / size, -1 / (n - size)))
+    return phi
+
+
+@pytest.mark.parametrize(
+    ("parity", "kind"),
+    [
+        ("odd", PairedCoalitionSampler),
+        ("odd", UnpairedCoalitionSampler),
+        ("both", PairedCoalitionSampler),
+        ("both", UnpairedCoalitionSampler),
+    ],
+)
+def test_size_effects_against_the_dense_twin(parity, kind):
+    """Weighted least squares on all columns at once, then what is left over, then efficiency."""
+    n = 9
+    sample = drawn_sample(random_game(n), n, 300, kind)
+    orders = all_coalitions(n).sum(axis=1)
+    extra = all_coalitions(n)[orders == 3][::9]
+    if parity == "both":
+        extra = np.concatenate([extra, all_coalitions(n)[orders == 2][::5]])
+    fit = fit_terms(sample, np.concatenate([singletons(n), extra]), parity, "always")
+    if parity == "odd":
+        rows = sample.component("odd")
+        coalitions, targets, weights = rows.coalitions, rows.targets, rows.weights
+    else:
+        coalitions, weights = sample.coalitions[2:], sample.weights[2:]
+        targets = sample.values[2:] - sample.empty_value
+    columns = size_columns(coalitions, parity)
+    assert fit.size_columns == len(columns) == (2 if parity == "odd" else 4)
+    design = np.array([np.prod(1.0 - 2.0 * coalitions[:, t], axis=1) for t in fit.terms])
+    design = np.concatenate([design, columns]).T
+    root = np.sqrt(np.sqrt(weights))
+    beta = np.linalg.lstsq(design * root[:, None], targets * root, rcond=None)[0]
+    left = targets - design @ beta
+    if parity == "odd":
+        same = sample.coalitions[2:, 0] == coalitions[rows.members, 0]
+        left = np.where(same, 1.0, -1.0) * left[rows.members]
+    phi = shapley_values(beta[: len(fit.terms)], fit.terms)
+    phi = phi + by_size(sample.coalitions[2:], left, n)
+    phi = phi + (sample.total - phi.sum()) / n
+    np.testing.assert_allclose(shapley_values(fit.coefficients, fit.terms), phi, atol=1e-9)
+
+
+def test_size_columns_are_independent_of_the_singletons():
+    for n in range(1, 12):
+        inner = all_coalitions(n)[1:-1]
+        for parity in ("odd", "both"):
+            columns = [*size_columns(inner, parity), *(1.0 - 2.0 * inner.T)]
+            columns += [np.ones(len(inner))] if parity == "both" else []
+            if n > 2:
+                assert np.linalg.matrix_rank(np.array(columns)) == len(columns)
+            assert len(columns) >= n
+
+
+def learning_curve(coalitions):
+    """A jump at the empty coalition, then diminishing returns, and two main effects."""
+    sizes = coalitions.sum(axis=1)
+    curve = np.where(sizes == 0, 0.0, 0.9 - 0.2 / np.maximum(sizes, 1))
+    return curve + 0.01 * coalitions[:, 0] - 0.02 * coalitions[:, 3]
+
+
+def test_functions_of_the_size_are_seen_through():
+    n = 12
+    exact = np.full(n, (learning_curve(np.ones((1, n), dtype=bool))[0] + 0.01) / n)
+    exact[[0, 3]] += [0.01, -0.02]
+    sample = drawn_sample(learning_curve, n, 200)
+    error = {}
+    for size_effects in ("auto", "always", "none"):
+        fit = fit_terms(sample, singletons(n), "odd", size_effects)
+        error[size_effects] = np.abs(shapley_values(fit.coefficients, fit.terms) - exact).max()
+    assert error["always"] < 1e-9
+    assert error["auto"] < 1e-9
+    assert error["none"] > 1e-4
+
+
+def test_auto_takes_the_smaller_cross_validated_error():
+    """Columns where they help, the constraint where it does."""
+    n = 12
+    rng = np.random.default_rng(0)
+    noise = {}
+
+    def noisy(game):
+        def values(coalitions):
+            keys = [row.tobytes() for row in coalitions]
+            for key in keys:
+                noise.setdefault(key, rng.normal())
+            return game(coalitions) + 0.02 * np.array([noise[key] for key in keys])
+
+        return values
+
+    curve = fit_terms(drawn_sample(noisy(learning_curve), n, 200), singletons(n), "odd", "auto")
+    assert curve.size_columns == 2
+    sample = drawn_sample(noisy(lambda c: c @ np.arange(n) / 10), n, 400)
+    fits = [fit_terms(sample, singletons(n), "odd", each) for each in ("auto", "always")]
+    assert fits[0].error <= fits[1].error
+
+
+@pytest.mark.parametrize("budget", [22, 24, 26, 60])
+def test_ridge_by_leaving_one_out(budget):
+    n = 12
+    sample = drawn_sample(random_game(n), n, budget)
+    rows = sample.component("odd")
+    columns = size_columns(rows.coalitions, "odd")
+    columns = columns / np.sqrt(np.mean(columns**2, axis=1, keepdims=True))
+    design = np.concatenate([1.0 - 2.0 * rows.coalitions, columns.T], axis=1)
+    count = len(design)
+
+    def solved(kept, ridge):
+        gram = design[kept].T @ design[kept] + ridge * count * np.eye(design.shape[1])
+        return np.linalg.solve(gram, design[kept].T @ rows.targets[kept])
+
+    errors = {
+        ridge: np.mean(
+            [
+                (rows.targets[i] - design[i] @ solved(np.arange(count) != i, ridge)) ** 2
+                for i in range(count)
+            ]
+        )
+        for ridge in _RIDGES
+    }
+    best = min(errors, key=errors.get)
+    fit = ridge_with_sizes(sample)
+    assert fit.error == pytest.approx(errors[best])
+    beta = solved(np.arange(count) >= 0, best)
+    left = rows.targets - design @ beta
+    same = sample.coalitions[2:, 0] == rows.coalitions[rows.members, 0]
+    left = np.where(same, 1.0, -1.0) * left[rows.members]
+    phi = -2 * beta[:n] + by_size(sample.coalitions[2:], left, n)
+    phi = phi + (sample.total - phi.sum()) / n
+    np.testing.assert_allclose(shapley_values(fit.coefficients, fit.terms), phi, atol=1e-9)

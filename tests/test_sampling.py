@@ -21,8 +21,8 @@ from tests.helpers import random_game
 SAMPLERS = pytest.mark.parametrize("kind", [PairedCoalitionSampler, UnpairedCoalitionSampler])
 
 
-def drawn(kind, n, budget, seed=0):
-    sampler = kind(n, random_state=seed)
+def drawn(kind, n, budget, seed=0, sizes="auto"):
+    sampler = kind(n, sizes=sizes, random_state=seed)
     sampler.sample(budget)
     return sampler
 
@@ -51,9 +51,10 @@ def test_distinct_complete_and_within_budget(kind, n, budget, seed):
     small=st.integers(2, 900),
     more=st.integers(0, 900),
     seed=st.integers(0, 9),
+    sizes=st.sampled_from(["auto", "paper"]),
 )
-def test_smaller_samples_are_contained_in_larger_ones(kind, n, small, more, seed):
-    few, many = (drawn(kind, n, b, seed).coalitions_matrix for b in (small, small + more))
+def test_smaller_samples_are_contained_in_larger_ones(kind, n, small, more, seed, sizes):
+    few, many = (drawn(kind, n, b, seed, sizes).coalitions_matrix for b in (small, small + more))
     assert as_set(few) <= as_set(many)
 
 
@@ -87,31 +88,54 @@ def test_bounded_binomials_order_as_the_exact_ones(n):
         assert bounded == exact or min(bounded, exact) >= 2**63
 
 
-def pairs_one_by_one(n, pairs):
+def pairs_one_by_one(n, pairs, sizes):
     """Sainte-Laguë, one seat at a time; only the total over tied sizes is compared."""
-    share = {s: 0.5 if 2 * s == n else 1.0 for s in range(1, n // 2 + 1)}
-    room = {s: math.comb(n, s) // (2 if 2 * s == n else 1) for s in share}
-    counts = dict.fromkeys(share, 0)
-    for _ in range(pairs):
+    inner = range(1, n // 2 + 1)
+    equal = {s: 0.5 if 2 * s == n else 1.0 for s in inner}
+    dense = {s: equal[s] / math.sqrt(s * (n - s)) for s in inner}
+    room = {s: math.comb(n, s) // (2 if 2 * s == n else 1) for s in inner}
+    counts = dict.fromkeys(inner, 0)
+    for pair in range(pairs):
+        share = dense if sizes == "auto" and pair < 10 * n else equal
         best = max(
-            (s for s in share if counts[s] < room[s]), key=lambda s: share[s] / (2 * counts[s] + 1)
+            (s for s in inner if counts[s] < room[s]), key=lambda s: share[s] / (2 * counts[s] + 1)
         )
         counts[best] += 1
     return counts
 
 
-@pytest.mark.parametrize(("n", "pairs"), [(5, 7), (8, 40), (9, 100), (12, 333), (12, 2047)])
-def test_counts_per_size_follow_the_quota(n, pairs):
-    counts = pairs_per_size(n, pairs)
+@pytest.mark.parametrize("sizes", ["auto", "paper"])
+@pytest.mark.parametrize(
+    ("n", "pairs"),
+    [(5, 7), (8, 40), (9, 100), (12, 90), (12, 333), (12, 2047), (30, 250), (30, 700)],
+)
+def test_counts_per_size_follow_the_quota(n, pairs, sizes):
+    counts = pairs_per_size(n, pairs, sizes)
     assert counts.sum() == pairs
-    slow = pairs_one_by_one(n, pairs)
+    slow = pairs_one_by_one(n, pairs, sizes)
     assert all(abs(counts[s] - slow[s]) <= 1 for s in slow)
 
 
+def test_outer_sizes_come_first_and_equal_numbers_later():
+    small, large = pairs_per_size(40, 200), pairs_per_size(40, 4000)
+    assert small[1] > 2 * small[19]
+    assert np.ptp(large[2:20]) <= 1
+    paper = pairs_per_size(40, 200, "paper")
+    assert np.ptp(paper[1:20]) <= 1
+    wide = coalitions_per_size(40, 400)
+    assert np.abs(wide[1:] - wide[:0:-1]).max() <= 1
+
+
+def test_an_unknown_way_to_choose_sizes_is_refused():
+    with pytest.raises(ValueError, match="Received sizes='uniform'"):
+        PairedCoalitionSampler(5, sizes="uniform")
+
+
 def test_counts_at_sizes_whose_population_overflows():
-    counts = pairs_per_size(1500, 9_999)
+    counts = pairs_per_size(1500, 9_999, "paper")
     assert counts.sum() == 9_999
     assert counts[1:-1].min() >= 13
+    assert pairs_per_size(1500, 9_999).sum() == 9_999
     assert coalitions_per_size(1500, 20_000).sum() == 20_000
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from shapiq_oddshap.fourier import parities, shapley_values, singletons
-from shapiq_oddshap.regression import constrained_least_squares
+from shapiq_oddshap.regression import constrained_least_squares, fit_terms
 from shapiq_oddshap.sample import Sample
 from shapiq_oddshap.sampling import PairedCoalitionSampler, size_weights
 from tests.helpers import all_coalitions, random_game, shapley_by_definition
@@ -144,4 +144,21 @@ def test_fourier_regression(seed):
     )
     np.testing.assert_allclose(
         shapley_values(fit.coefficients, support), shapley_by_definition(game, N), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("parity", ["odd", "both"])
+@pytest.mark.parametrize("size_effects", ["auto", "always"])
+@pytest.mark.parametrize("seed", range(3))
+def test_fourier_regression_with_size_effects(seed, size_effects, parity):
+    """Theorem 3.5 where functions of the size join the terms and nothing is demanded at the ends."""
+    game, everything = random_game(N, seed), all_coalitions(N)
+    coalitions = np.concatenate([everything[[0, -1]], everything[1:-1]])
+    sample = Sample(coalitions, game(coalitions), size_weights(coalitions))
+    rng = np.random.default_rng(seed)
+    extra = terms_up_to(5, parity=1)[N:]
+    support = np.concatenate([singletons(N), extra[rng.permutation(len(extra))[:5]]])
+    fit = fit_terms(sample, support, parity, size_effects)
+    np.testing.assert_allclose(
+        shapley_values(fit.coefficients, fit.terms), shapley_by_definition(game, N), atol=1e-9
     )

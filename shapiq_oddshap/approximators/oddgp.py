@@ -15,8 +15,8 @@ from shapiq_oddshap.approximators.table import GameTable
 from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.evaluation import check_callable, evaluate
-from shapiq_oddshap.gp import Hints, OddGPRecipe, Pairs, fit_odd_gp
-from shapiq_oddshap.proxy import TreeProxy
+from shapiq_oddshap.gp import OddGPRecipe
+from shapiq_oddshap.process import fit_process
 from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
 
 if TYPE_CHECKING:
@@ -106,15 +106,7 @@ class OddGP(ShapleyApproximator):
         if np.ptp(sample.values) == 0:
             # a constant sample tells nothing of the scale on which others may differ
             return Fitted(np.zeros(n), FitFacts(path="constant"), np.full(n, np.inf))
-        recipe = self.recipe or OddGPRecipe()
-        with run.clock("screening"):
-            rows = sample.component("odd")
-            seed = int(run.rng.integers(2**31))
-            spectrum = TreeProxy().interactions(sample, seed, parity="odd")
-            count = max(ceil(len(sample.values) / recipe.evaluations_per_term) - n, 1)
-            hints = Hints(spectrum.importance(), *spectrum.largest(count, min_order=3))
-        pairs = Pairs(rows.coalitions, rows.targets, sample.total)
-        fit = fit_odd_gp(pairs, hints, run.rng, recipe, run.clock)
+        fit = fit_process(sample, run.rng, self.recipe, run.clock)
         facts = FitFacts(
             path=fit.path,
             screener="proxyspex",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from math import ceil
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from shapiq.approximator.sampling import CoalitionSampler
@@ -15,27 +15,36 @@ from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproxim
 from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.proxy import TreeProxy
-from shapiq_oddshap.regression import fit_terms
+from shapiq_oddshap.regression import SizeEffects, fit_terms
 from shapiq_oddshap.sampling import (
     PairedCoalitionSampler,
+    Sizes,
     UnpairedCoalitionSampler,
     distinct_rows,
     row_weights,
     size_weights,
 )
-from shapiq_oddshap.screening import Screener, resolve_screener, usable_terms
-from shapiq_oddshap.selection import Linear, Proxy, least_error
+from shapiq_oddshap.screening import ProxySPEX, Screener, resolve_screener, usable_terms
+from shapiq_oddshap.selection import Linear, Process, Proxy, Regression, SmallLeaves, averaged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shapiq_oddshap.approximators.base import Design
+    from shapiq_oddshap.regression import Fit
     from shapiq_oddshap.sample import Parity, Sample
     from shapiq_oddshap.selection import Candidate
 
 __all__ = ["FourierRegression", "OddSHAP"]
 
 LowBudget = Literal["auto", "proxy", "linear"]
+_CHOICES: dict[str, Any] = {
+    "low_budget": LowBudget,
+    "size_effects": SizeEffects,
+    "sizes": Sizes,
+}
+_LOW_BUDGET = 20
+"""Evaluations per player up to which several estimators are compared: they take little time then."""
 
 
 class FourierRegression(ShapleyApproximator):
@@ -58,8 +67,10 @@ class FourierRegression(ShapleyApproximator):
         interaction_factor: float = 10,
         max_interactions: int | None = None,
         screener: str | Screener = "proxyspex",
+        size_effects: SizeEffects = "auto",
         low_budget: LowBudget = "auto",
         proxy_params: Mapping[str, Any] | None = None,
+        sizes: Sizes = "auto",
         sampler: CoalitionSampler | None = None,
         max_order: int = 1,
         index: str = "SV",
@@ -74,15 +85,22 @@ class FourierRegression(ShapleyApproximator):
             max_interactions: At most so many higher-order terms, which bounds the cost at large
                 budgets; ``None`` for no bound.
             screener: Which terms: a name of ``shapiq_oddshap.SCREENERS`` or an instance.
-            low_budget: Below η·n evaluations: ``"proxy"`` takes the Shapley values of the
-                gradient-boosted proxy (the paper), ``"linear"`` the regression on singletons,
-                ``"auto"`` the one with the smaller cross-validated error on the same sample.
-            proxy_params: LightGBM parameters that replace the paper's, of the screener
-                ``"proxyspex"`` (not within a union) and of the proxy below η·n evaluations.
+            size_effects: Whether the regression may hold functions of the coalitions' size, which
+                games with a learning curve need: ``"none"`` is the paper's regression, ``"always"``
+                has them as soon as there are more rows than unknowns, ``"auto"`` where they lower
+                the error at rows left out.
+            low_budget: Where evaluations are few: ``"proxy"`` takes the Shapley values of the
+                gradient-boosted proxy (the paper), ``"linear"`` the regression on singletons, both
+                below η·n evaluations; ``"auto"`` averages regression, trees and the odd process
+                below 20n (or η·n if that is more), weighted by their errors at pairs left out.
+            proxy_params: LightGBM parameters that replace the defaults, of the screener
+                ``"proxyspex"`` (not within a union) and of the proxies at low budgets.
                 Gradients are quantised unless ``use_quantized_grad=False`` is among them, or one that
                 is not about the number, the size or the shrinkage of the trees.
+            sizes: How many coalitions of each size: ``"auto"`` draws more of the smallest and the
+                largest while evaluations are few, ``"paper"`` equally many throughout.
             sampler: One of shapiq's coalition samplers instead of the own; it is copied and
-                seeded with ``random_state`` for every run.
+                seeded with ``random_state`` for every run. It chooses the sizes itself.
             max_order: 1; shapiq's explainers pass it.
             index: ``"SV"``; shapiq's explainers pass it.
             random_state: The seed; ``None`` takes fresh entropy for every run.
@@ -107,24 +125,70 @@ class FourierRegression(ShapleyApproximator):
             as_integer(
                 max_interactions, "max_interactions", "a count such as 1000, or None", least=0
             )
-        if low_budget not in ("auto", "proxy", "linear"):
-            msg = (
-                f"Received low_budget={low_budget!r}, but 'auto', 'proxy' or 'linear' is required."
-            )
-            raise ValueError(msg)
+        chosen = {"low_budget": low_budget, "size_effects": size_effects, "sizes": sizes}
+        for name, value in chosen.items():
+            if value not in get_args(_CHOICES[name]):
+                known = ", ".join(map(repr, get_args(_CHOICES[name])))
+                msg = f"Received {name}={value!r}, but one of {known} is required."
+                raise ValueError(msg)
         if not isinstance(sampler, CoalitionSampler | None):
             msg = f"Received sampler={sampler!r}, but an instance of CoalitionSampler is required."
             raise TypeError(msg)
         if sampler is not None and sampler.n != n:
             msg = f"Received a sampler of {sampler.n} players, but one of {n} is required."
             raise ValueError(msg)
+        if sampler is not None and sizes != "auto":
+            msg = f"Received a sampler and sizes={sizes!r}. Please leave sizes to the sampler."
+            raise ValueError(msg)
         self.interaction_factor = interaction_factor
         self.max_interactions = max_interactions
         self.screener = screener
+        self.size_effects = size_effects
         self.low_budget = low_budget
         self.proxy_params = None if proxy_params is None else trees.checked_params(proxy_params)
+        self.sizes = sizes
         self.sampler = sampler
         self._resolved()  # refuses what is no strategy
+
+    @classmethod
+    def paper(
+        cls,
+        n: int,
+        *,
+        interaction_factor: float = 10,
+        max_order: int = 1,
+        index: str = "SV",
+        random_state: int | None = None,
+    ) -> Self:
+        """Return the estimator of the paper, its Algorithm 1 to the letter.
+
+        Equally many coalitions of every size; the proxy that screens is LightGBM with
+        ``max_depth=10``, fitted to the values; nothing but terms in the regression, under the
+        constraints; below η·n evaluations the proxy's own values, which are made efficient.
+
+        Args:
+            n: The number of players.
+            interaction_factor: η, evaluations per regression term.
+            max_order: 1; shapiq's explainers pass it.
+            index: ``"SV"``; shapiq's explainers pass it.
+            random_state: The seed; ``None`` takes fresh entropy for every run.
+
+        Examples:
+            >>> paper = OddSHAP.paper(n=8, random_state=42)
+            >>> paper.size_effects, paper.sizes, paper.low_budget
+            ('none', 'paper', 'proxy')
+        """
+        return cls(
+            n,
+            interaction_factor=interaction_factor,
+            screener=ProxySPEX(params={"use_quantized_grad": False}, target="values"),
+            size_effects="none",
+            low_budget="proxy",
+            sizes="paper",
+            max_order=max_order,
+            index=index,
+            random_state=random_state,
+        )
 
     def _resolved(self) -> Screener:
         """Return the screening strategy that the options name."""
@@ -138,7 +202,8 @@ class FourierRegression(ShapleyApproximator):
         own = screener.coalitions(self.n)
         sampler = copy.deepcopy(self.sampler)
         if sampler is None:
-            sampler = (PairedCoalitionSampler if self.paired else UnpairedCoalitionSampler)(self.n)
+            kind = PairedCoalitionSampler if self.paired else UnpairedCoalitionSampler
+            sampler = kind(self.n, sizes=self.sizes)
         sampler.set_random_state(int(run.rng.integers(2**63)))
         sampler.sample(run.budget - len(own))
         coalitions, weights = sampler.coalitions_matrix, row_weights(sampler)
@@ -154,41 +219,61 @@ class FourierRegression(ShapleyApproximator):
         """Screen and regress (paper, Algorithm 1), or take the proxy."""
         if np.ptp(sample.values) == 0:
             return Fitted(np.zeros(self.n), FitFacts(path="constant"))
-        few = len(sample.values) < self.interaction_factor * self.n
-        if few and not self._fixed_terms(notes):
-            return self._fit_few(sample, notes, run)
-        with run.clock("screening"):
-            interactions = self._screen(sample, notes, run.rng)
+        compared = self._compared(notes)
+        limit = max(self.interaction_factor, _LOW_BUDGET) if compared else self.interaction_factor
+        if len(sample.values) < limit * self.n and not self._fixed_terms(notes):
+            return (self._fit_several if compared else self._fit_few)(sample, notes, run)
+        terms = self._terms(sample, notes, run)
         with run.clock("regression"):
-            terms = np.concatenate([fourier.singletons(self.n), interactions])
-            fit = fit_terms(sample, terms, self.parity)
+            fit = fit_terms(sample, terms, self.parity, self.size_effects)
             phi = fourier.shapley_values(fit.coefficients, fit.terms)
-        facts = FitFacts(
-            path="regression",
-            screener=notes.name,
-            n_terms=len(terms),
-            solver=fit.solver,
-            condition=fit.condition,
-        )
-        return Fitted(phi, facts)
+        return Fitted(phi, _facts("regression", fit, len(terms), notes.name))
+
+    def _compared(self, screener: Screener) -> bool:
+        """Return whether several estimators are compared where evaluations are few."""
+        return self.low_budget == "auto" and self._n_terms(screener) is None
 
     def _fit_few(self, sample: Sample, screener: Screener, run: Run) -> Fitted:
-        """Estimate where terms outnumber the budget, by the better of the candidates."""
-        linear = Linear(self.parity)
-        proxy = Proxy(screener.proxy or TreeProxy(self.proxy_params))
-        details: dict[str, float] = {}
-        chosen: Candidate = proxy if self.low_budget == "proxy" else linear
-        if self._n_terms(screener) == 0:
-            chosen = linear
-        elif self.low_budget == "auto":
-            with run.clock("selection"):
-                chosen, details = least_error([linear, proxy], sample, run.rng)
-        with run.clock("proxy" if chosen is proxy else "regression"):
-            phi, fit = chosen.shapley_values(sample, run.rng)
-        facts = FitFacts(path=chosen.name, details=details)
-        if fit is not None:
-            facts = replace(facts, n_terms=self.n, solver=fit.solver, condition=fit.condition)
-        return Fitted(phi, facts)
+        """Estimate where terms outnumber the budget, in the one way that was asked for."""
+        if self.low_budget == "proxy" and self._n_terms(screener) != 0:
+            with run.clock("proxy"):
+                values = Proxy(self._trees(screener)).opinion(sample, run.rng).values
+            return Fitted(values, FitFacts(path="proxy"))
+        with run.clock("regression"):
+            opinion = self._linear().opinion(sample, run.rng)
+        return Fitted(opinion.values, _facts("linear", opinion.fit, self.n))
+
+    def _fit_several(self, sample: Sample, screener: Screener, run: Run) -> Fitted:
+        """Average several estimators, weighted by their errors at pairs left out."""
+        regression: Candidate = self._linear()
+        n_terms, name = self.n, None
+        if len(sample.values) >= self.interaction_factor * self.n:
+            terms = self._terms(sample, screener, run)
+            regression = Regression(terms, self.parity, self.size_effects)
+            n_terms, name = len(terms), screener.name
+        candidates = [regression, SmallLeaves(self._trees(screener))]
+        if 2 * len(sample.component("odd").targets) == len(sample.values) - 2:
+            candidates.append(Process())
+        with run.clock("selection"):
+            phi, opinions, weights = averaged(candidates, sample, run.rng)
+        details = {f"{each}_error": opinion.error for each, opinion in opinions.items()}
+        details |= {f"{each}_weight": weight for each, weight in weights.items()}
+        facts = _facts("average", opinions[regression.name].fit, n_terms, name)
+        return Fitted(phi, replace(facts, details={**details, **facts.details}))
+
+    def _linear(self) -> Linear:
+        """Return the regression on singletons."""
+        return Linear(self.parity, sizes=self.size_effects != "none")
+
+    def _trees(self, screener: Screener) -> TreeProxy:
+        """Return the trees that were asked for."""
+        return screener.proxy or TreeProxy(self.proxy_params)
+
+    def _terms(self, sample: Sample, screener: Screener, run: Run) -> np.ndarray:
+        """Return the terms of the regression, the singletons first."""
+        with run.clock("screening"):
+            interactions = self._screen(sample, screener, run.rng)
+        return np.concatenate([fourier.singletons(self.n), interactions])
 
     def required_budget(self) -> int:
         """Return the smallest budget that ``approximate`` takes.
@@ -251,12 +336,12 @@ class OddSHAP(FourierRegression):
     4. Read the Shapley values off: φ_i = -2 Σ_{T∋i} β_T / |T|.
 
     Note:
-        Departures from the paper. The number of pairs per size is fixed, not random. The proxy that
-        screens is fitted to what the regression on singletons leaves, not to the values. Below η·n
-        evaluations, where the paper takes the proxy's values, ``low_budget="auto"`` compares them
-        with the regression on singletons, by cross-validation on the sample at hand: leave-one-out
-        in closed form for the regression, five folds for the proxy. And the proxy's values are made
-        efficient, by spreading evenly what they miss of f([n]) - f(∅).
+        Departures from the paper, measured in ``docs/oddshap.md``; :meth:`paper` has none of them.
+        While evaluations are few more of the smallest and largest coalitions are drawn. The proxy
+        that screens is fitted to what the regression on singletons leaves, not to the values.
+        Functions of the coalitions' size may join the terms (``size_effects``), and the Shapley
+        values of what the regression leaves over are added. Below 20n evaluations the regression,
+        trees and the odd process are averaged by their errors at pairs left out (``low_budget``).
 
     Examples:
         >>> import numpy as np
@@ -272,3 +357,17 @@ class OddSHAP(FourierRegression):
 
     paired = True
     parity = "odd"
+
+
+def _facts(path: str, fit: Fit | None, n_terms: int, screener: str | None = None) -> FitFacts:
+    """Return what a regression tells of itself."""
+    if fit is None:
+        return FitFacts(path=path)
+    return FitFacts(
+        path=path,
+        screener=screener,
+        n_terms=n_terms,
+        solver=fit.solver,
+        condition=fit.condition,
+        details={"size_columns": float(fit.size_columns)},
+    )

@@ -74,6 +74,8 @@ class OddGPFit:
             has, else the explicit ones of the kernel.
         noise: Standard deviation of what the fit leaves to noise, in units of the game.
         pairs: Pairs that the values were fitted to.
+        error: Mean squared error at pairs left out, in squared units of the game; infinite if
+            there is none to tell.
     """
 
     values: np.ndarray
@@ -82,6 +84,7 @@ class OddGPFit:
     n_terms: int = 0
     noise: float = 0.0
     pairs: int = 0
+    error: float = 0.0
 
 
 def fit_odd_gp(
@@ -109,7 +112,8 @@ def fit_odd_gp(
     # the maximum first: squares of huge or tiny values would leave the range of a double
     top = float(np.abs(targets).max())
     if top == 0.0 or count == 0:
-        return OddGPFit(np.full(n, total / n), np.full(n, np.inf), "even")
+        error = 0.0 if count else np.inf
+        return OddGPFit(np.full(n, total / n), np.full(n, np.inf), "even", error=error)
     normed = pairs.over(top)
     with clock("recovery"):
         exact = _fit_exactly(normed, np.zeros((0, n), dtype=bool))
@@ -142,6 +146,7 @@ def fit_odd_gp(
         n_terms=len(explicit_terms(kernel).terms),
         noise=float(np.sqrt(posterior.kernel.noise)) * scale,
         pairs=len(sub),
+        error=posterior.left_out_error() * scale**2,
     )
 
 
@@ -193,6 +198,7 @@ def _exact_fit(exact: ExactFit, path: str, pairs: Pairs, unit: float) -> OddGPFi
         n_terms=exact.n_terms,
         noise=exact.noise * unit,
         pairs=len(pairs.coalitions),
+        error=(exact.noise * unit) ** 2,
     )
 
 

@@ -45,7 +45,7 @@ def calibrated_variances(
     Returns:
         The variances, shape ``(n,)``.
     """
-    alpha, precisions = posterior.alpha[1:], posterior.precisions()
+    alpha, precisions = posterior.alpha[1:], posterior.precisions
     share = min(posterior.kernel.noise * float(precisions.mean()), 1.0)
     misfit = max(float(np.mean(alpha**2) / precisions.mean()), 1.0)
     # the prior was fitted to the same data, which costs it degrees of freedom

@@ -101,6 +101,7 @@ class Posterior:
         ]
         return np.concatenate([np.zeros(0), *blocks])
 
+    @cached_property
     def precisions(self) -> np.ndarray:
         """Return the diagonal of ``K^-1`` at the pairs, of many pairs its mean, shape ``(m,)``.
 
@@ -110,6 +111,10 @@ class Posterior:
             return np.full(self.data.pairs, self.inverse_trace() / len(self.factor))
         inverse, _ = lapack.dpotri(self.factor.T, lower=False)
         return np.diag(inverse)[1:].copy()
+
+    def left_out_error(self) -> float:
+        """Return the mean squared error at pairs left out one by one, under the same prior."""
+        return float(np.mean((self.alpha[1:] / self.precisions) ** 2))
 
     def inverse_trace(self) -> float:
         """Estimate the trace of ``K^-1`` by random signs (Hutchinson)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from shapiq_oddshap.proxy import TreeProxy
+from shapiq_oddshap.proxy import Target, TreeProxy
 from shapiq_oddshap.screening.base import Screener
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ BUTLER_GRID: dict[str, tuple[float, ...]] = {
 class ProxySPEX(Screener):
     """Fit trees on the sample and take the terms of their largest |β_T| (Butler et al., 2025).
 
-    The trees are fitted to what the regression on singletons leaves; the paper fits them to the
-    values themselves.
+    The trees are fitted to what the regression on singletons leaves; the paper's are fitted to the
+    values themselves, which ``target="values"`` does.
 
     Attributes:
         params: LightGBM parameters that replace the paper's (``max_depth=10``, else defaults).
@@ -38,6 +38,7 @@ class ProxySPEX(Screener):
             tree, random forest, extra trees or gradient boosting. It is cloned, never fitted itself.
         grid: Candidate values by parameter of the model, such as ``BUTLER_GRID``, among which
             five-fold cross-validation chooses.
+        target: What the trees are fitted to: ``"rest"`` or ``"values"``.
 
     Examples:
         >>> from sklearn.ensemble import GradientBoostingRegressor
@@ -52,6 +53,7 @@ class ProxySPEX(Screener):
     params: Mapping[str, Any] | None = None
     model: Any = None
     grid: Mapping[str, Sequence[Any]] | None = None
+    target: Target = "rest"
     name = "proxyspex"
 
     def __post_init__(self) -> None:
@@ -61,7 +63,7 @@ class ProxySPEX(Screener):
     @property
     def proxy(self) -> TreeProxy:
         """The trees; see :class:`Screener`."""
-        return TreeProxy(self.params, self.model, self.grid)
+        return TreeProxy(self.params, self.model, self.grid, self.target)
 
     def with_proxy_params(self, params: Mapping[str, Any]) -> ProxySPEX:
         """Take parameters of LightGBM where none are set; see :class:`Screener`."""

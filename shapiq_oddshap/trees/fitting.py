@@ -74,7 +74,7 @@ def fit_proxy(
     data = lightgbm.Dataset(
         coalitions.astype(np.float32), label=(values - centre) / scale, params=merged
     )
-    booster = lightgbm.train(merged, data, num_boost_round=rounds)
+    booster = lightgbm.train(merged, data, num_boost_round=rounds, keep_training_booster=True)
     leaves = leaves_of_booster(booster, n)
     return Leaves(n, leaves.players, leaves.present, leaves.lengths, leaves.values * scale)
 

@@ -120,7 +120,7 @@ def test_posterior_is_that_over_all_set_functions(kernel, data):
 
 def test_leave_one_out_residuals_are_those_of_refits(kernel, data):
     posterior = Posterior.of(kernel, data)
-    residuals = posterior.alpha[1:] / posterior.precisions()
+    residuals = posterior.alpha[1:] / posterior.precisions
     for left in range(data.pairs):
         keep = np.delete(np.arange(len(data.x)), left + 1)
         rest = Posterior.of(kernel, Observations(data.x[keep], data.targets[keep]))
@@ -131,9 +131,9 @@ def test_leave_one_out_residuals_are_those_of_refits(kernel, data):
 def test_mean_precision_of_many_pairs(kernel, data, monkeypatch):
     posterior = Posterior.of(kernel, data)
     exact = np.diag(np.linalg.inv(posterior.factor @ posterior.factor.T))
-    np.testing.assert_allclose(posterior.precisions(), exact[1:], rtol=1e-6)
+    np.testing.assert_allclose(posterior.precisions, exact[1:], rtol=1e-6)
     monkeypatch.setattr("shapiq_oddshap.gp.posterior._EXACT_DIAGONAL", 5)
-    assert posterior.precisions().shape == (11,)
+    assert posterior.precisions.shape == (11,)
     assert posterior.inverse_trace() == pytest.approx(exact.sum(), rel=0.5)
 
 
