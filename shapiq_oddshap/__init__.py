@@ -5,6 +5,7 @@ Importing the package registers its approximators with shapiq's explainers, so t
 """
 
 from shapiq_oddshap.approximators import (
+    APPROXIMATORS,
     FFDRD,
     FFDRDCorrected,
     FourierSHAP,
@@ -33,6 +34,7 @@ from shapiq_oddshap.screening import (
 from shapiq_oddshap.store import Store, StoreError
 
 __all__ = [
+    "APPROXIMATORS",
     "FFDRD",
     "SCREENERS",
     "SPEX",
