@@ -296,7 +296,8 @@ def main_effects(sample: Sample) -> np.ndarray:
     rows = sample.component("odd")
     design = _Design(singletons(sample.n), rows.coalitions, rows.targets, np.sqrt(rows.weights))
     constraints, totals = _ends(sample, design.terms, "odd")
-    normal = design.normal_equations(rows.singletons_gram)
+    enough = len(rows.targets) >= sample.n - 1
+    normal = design.normal_equations(rows.singletons_gram) if enough else None
     beta, _, _ = _solve(design, constraints, totals, normal)
     effects = np.empty(len(rows.targets))
     for start in range(0, len(effects), BLOCK):

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from shapiq_oddshap.approximators.table import GameTable
-from shapiq_oddshap.checks import as_integer, as_seed
+from shapiq_oddshap.checks import as_integer, as_seed, refuse_options
 from shapiq_oddshap.diagnostics import Diagnostics, Estimate, FitFacts, Stopwatch
 from shapiq_oddshap.evaluation import GameValueError, check_callable, evaluate, evaluate_outputs
 from shapiq_oddshap.pairwise import exact_interactions, k_sii_variances
@@ -203,8 +203,11 @@ class ShapleyApproximator(ShapleyAdapter):
         """
         super().set_random_state(as_seed(random_state))
 
-    def approximate(  # type: ignore[override]
-        self, budget: int, game: Game | Value
+    def approximate(
+        self,
+        budget: int,
+        game: Game | Value,
+        **options: Any,  # noqa: ANN401 - refused
     ) -> InteractionValues:
         """Approximate the Shapley values of a game.
 
@@ -213,15 +216,18 @@ class ShapleyApproximator(ShapleyAdapter):
                 ``2**n`` on all coalitions are evaluated and the values are exact.
             game: A shapiq ``Game``, an imputer, or any callable that takes coalitions as boolean
                 rows of shape ``(m, n)`` and returns ``m`` numbers.
+            **options: None; shapiq's approximators take any here and ignore them.
 
         Returns:
             The Shapley values, with f(∅) as the value of the empty interaction.
 
         Raises:
-            TypeError: If the budget is no integer, or the game returns no real numbers.
+            TypeError: If the budget is no integer, the game returns no real numbers, or there are
+                options.
             ValueError: If the budget is too small, or the game returns NaN, an infinite value or
                 the wrong number of values.
         """
+        refuse_options(options, {}, "approximate")
         return self.estimate(budget, game).values
 
     def approximate_with_diagnostics(

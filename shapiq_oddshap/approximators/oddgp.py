@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from scipy.special import ndtri
 
+from shapiq_oddshap import trees
 from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
 from shapiq_oddshap.approximators.table import GameTable
 from shapiq_oddshap.checks import as_integer
@@ -111,6 +112,7 @@ class OddGP(ShapleyApproximator):
 
     def _design(self, run: Run) -> Design:
         """Draw pairs."""
+        trees.import_lightgbm()  # refuses before anything is paid for
         sampler = PairedCoalitionSampler(self.n, random_state=int(run.rng.integers(2**63)))
         sampler.sample(run.budget)
         yield sampler.coalitions_matrix[2:]
