@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from benchmarks import oddgp, oddgp_ablation, overhead, precompute, readme, suite, table1
+from benchmarks import (
+    oddgp,
+    oddgp_ablation,
+    outputs,
+    overhead,
+    precompute,
+    readme,
+    suite,
+    table1,
+)
 from benchmarks.ablations import ABLATIONS
 from benchmarks.closed_forms import CLOSED_FORMS
 from benchmarks.curves import CURVES, RUNTIME
@@ -80,6 +89,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")
     module = [sys.executable, "-m", "benchmarks.evaluation"]
     command.set_defaults(run=lambda _, arguments: subprocess.call([*module, *arguments[1:]]))
+    command = commands.add_parser("outputs", help=outputs.QUESTION, description=outputs.QUESTION)
+    outputs.add_options(command)
+    command.set_defaults(run=outputs.run)
     purpose = "Write the tables of benchmarks/README.md anew, from the committed results."
     command = commands.add_parser("readme", help=purpose, description=purpose)
     command.set_defaults(run=lambda *_: readme.write(EXPERIMENTS))

@@ -16,15 +16,17 @@ from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.evaluation import check_callable, evaluate
 from shapiq_oddshap.gp import OddGPRecipe
-from shapiq_oddshap.process import fit_process
+from shapiq_oddshap.process import fit_process, fit_processes
+from shapiq_oddshap.sample import Outputs
 from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from shapiq import Game, InteractionValues
 
     from shapiq_oddshap.approximators.base import Design
+    from shapiq_oddshap.gp import OddGPFit
     from shapiq_oddshap.sample import Sample
 
     Value = Callable[[np.ndarray], np.ndarray]
@@ -106,14 +108,19 @@ class OddGP(ShapleyApproximator):
         if np.ptp(sample.values) == 0:
             # a constant sample tells nothing of the scale on which others may differ
             return Fitted(np.zeros(n), FitFacts(path="constant"), np.full(n, np.inf))
-        fit = fit_process(sample, run.rng, self.recipe, run.clock)
-        facts = FitFacts(
-            path=fit.path,
-            screener="proxyspex",
-            n_terms=fit.n_terms,
-            details={"pairs": float(fit.pairs), "noise": fit.noise},
-        )
-        return Fitted(fit.values, facts, fit.variances)
+        return _fitted(fit_process(sample, run.rng, self.recipe, run.clock))
+
+    def _fit_outputs(self, outputs: Outputs, notes: None, run: Run) -> Iterator[tuple[Fitted, Run]]:
+        """Screen all outputs, and fit them together; their seconds are those of all."""
+        varying = np.flatnonzero(np.ptp(outputs.columns, axis=1)).tolist()
+        if len(varying) < 2:
+            yield from super()._fit_outputs(outputs, notes, run)
+            return
+        chosen = Outputs(outputs.sample, outputs.columns[varying])
+        fits = fit_processes(chosen, run.rng, self.recipe, run.clock)
+        for output, sample in enumerate(outputs):
+            fitted = _fitted(next(fits)) if output in varying else self._fit(sample, notes, run)
+            yield fitted, run
 
     def approximate_with_variance(
         self, budget: int, game: Game | Value
@@ -175,3 +182,14 @@ class OddGP(ShapleyApproximator):
             if widest <= target_error or budget >= min(max_budget, 2**self.n):
                 return values, variances
             budget = min(ceil(_GROWTH * budget), max_budget)
+
+
+def _fitted(fit: OddGPFit) -> Fitted:
+    """Return a fit in the terms of all approximators."""
+    facts = FitFacts(
+        path=fit.path,
+        screener="proxyspex",
+        n_terms=fit.n_terms,
+        details={"pairs": float(fit.pairs), "noise": fit.noise},
+    )
+    return Fitted(fit.values, facts, fit.variances)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Clock = Callable[[str], AbstractContextManager[None]]
 
-__all__ = ["OddGPFit", "Pairs", "fit_odd_gp"]
+__all__ = ["OddGPFit", "Pairs", "conclude", "fit_odd_gp", "simple_fit", "starting_kernels"]
 
 _FREE_RATES = 0.8
 """Degrees of freedom of a rate and of a variance: the hyperprior takes about a fifth."""
@@ -51,6 +51,19 @@ class Pairs:
     def n(self) -> int:
         """Number of players."""
         return int(self.coalitions.shape[1])
+
+    @property
+    def largest(self) -> float:
+        """The largest of all odd values."""
+        return float(max(np.abs(self.odd_values).max(initial=0.0), 0.5 * abs(self.total)))
+
+    @property
+    def scale(self) -> float:
+        """The root mean square of all odd values."""
+        # the maximum first: squares of huge or tiny values would leave the range of a double
+        top = self.largest
+        targets = np.concatenate([[-0.5 * self.total], self.odd_values])
+        return top * float(np.sqrt(np.mean((targets / top) ** 2)))
 
     def over(self, unit: float) -> Pairs:
         """Return the same in another unit."""
@@ -107,37 +120,66 @@ def fit_odd_gp(
         The fit.
     """
     recipe = recipe or OddGPRecipe()
-    n, count, total = pairs.n, len(pairs.coalitions), pairs.total
-    targets = np.concatenate([[-0.5 * total], pairs.odd_values])
-    # the maximum first: squares of huge or tiny values would leave the range of a double
-    top = float(np.abs(targets).max())
-    if top == 0.0 or count == 0:
-        error = 0.0 if count else np.inf
-        return OddGPFit(np.full(n, total / n), np.full(n, np.inf), "even", error=error)
-    normed = pairs.over(top)
-    with clock("recovery"):
-        exact = _fit_exactly(normed, np.zeros((0, n), dtype=bool))
-    if exact is not None:
-        return _exact_fit(exact, "additive", pairs, top)
-    scale = top * float(np.sqrt(np.mean((targets / top) ** 2)))
-    scaled = pairs.over(scale)
+    simple = simple_fit(pairs, clock)
+    if simple is not None:
+        return simple
+    count = len(pairs.coalitions)
     order = rng.permutation(count)
     sub = np.sort(order[: recipe.max_pairs])
     searched = order[: recipe.search.count(count)]
     with clock("search"):
-        plain = Kernel.start(hints, recipe.parts)
-        sized = Kernel.start(hints, (*recipe.parts, *recipe.size_parts))
-        starts = (plain, sized) if recipe.size_parts else (plain,)
-        kernel = search_hyperparameters(starts, scaled.observations(searched), recipe.search)
+        data = pairs.over(pairs.scale).observations(searched)
+        kernel = search_hyperparameters(starting_kernels(hints, recipe), data, recipe.search)
+    return conclude(kernel, pairs, sub, recipe, clock)
+
+
+def simple_fit(pairs: Pairs, clock: Clock) -> OddGPFit | None:
+    """Return the fit of pairs that need no process: the odd values are zero, or main effects."""
+    n, top = pairs.n, pairs.largest
+    if top == 0.0 or len(pairs.coalitions) == 0:
+        error = 0.0 if len(pairs.coalitions) else np.inf
+        return OddGPFit(np.full(n, pairs.total / n), np.full(n, np.inf), "even", error=error)
+    with clock("recovery"):
+        exact = _fit_exactly(pairs.over(top), np.zeros((0, n), dtype=bool))
+    return None if exact is None else _exact_fit(exact, "additive", pairs, top)
+
+
+def starting_kernels(hints: Hints, recipe: OddGPRecipe) -> tuple[Kernel, ...]:
+    """Return the kernels from which the search starts."""
+    plain = Kernel.start(hints, recipe.parts)
+    sized = Kernel.start(hints, (*recipe.parts, *recipe.size_parts))
+    return (plain, sized) if recipe.size_parts else (plain,)
+
+
+def conclude(
+    kernel: Kernel,
+    pairs: Pairs,
+    sub: np.ndarray,
+    recipe: OddGPRecipe,
+    clock: Clock,
+    condition: Callable[[Kernel, Observations], Posterior] = Posterior.of,
+) -> OddGPFit:
+    """Give terms their variances where that is allowed, condition on pairs, and read off.
+
+    Args:
+        kernel: What the search has found.
+        pairs: All pairs.
+        sub: Those that the process is conditioned on.
+        recipe: The recipe.
+        clock: Times the stages.
+        condition: Conditions a kernel on observations.
+    """
+    n, total, top, scale = pairs.n, pairs.total, pairs.largest, pairs.scale
+    scaled = pairs.over(scale)
     data = scaled.observations(sub)
     freedom = _FREE_RATES * (n + 4)
     if recipe.reweighting.allow(kernel, data):
-        kernel, exact = _reweight(kernel, data, normed, recipe, clock)
+        kernel, exact = _reweight(kernel, data, pairs.over(top), recipe, clock)
         if exact is not None:
             return _exact_fit(exact, "sparse", pairs, top)
         freedom = n + 4.0 + len(explicit_terms(kernel).terms)
     with clock("posterior"):
-        posterior = Posterior.of(kernel, data)
+        posterior = condition(kernel, data)
         values, variances = _read_out(posterior, scaled, sub, freedom, recipe)
     return OddGPFit(
         _efficient(values * scale, total),

@@ -48,7 +48,11 @@ subsets of rows or columns (its pull request 7397)."""
 
 
 def fit_proxy(
-    coalitions: np.ndarray, values: np.ndarray, params: Mapping[str, Any] | None, seed: int
+    coalitions: np.ndarray,
+    values: np.ndarray,
+    params: Mapping[str, Any] | None,
+    seed: int,
+    binned: dict[str, lightgbm.Dataset] | None = None,
 ) -> Leaves:
     """Fit the LightGBM proxy on evaluated coalitions and return its leaves.
 
@@ -60,6 +64,7 @@ def fit_proxy(
         values: The game's values, shape ``(m,)``.
         params: LightGBM parameters (any alias) that replace the paper's.
         seed: LightGBM's seed.
+        binned: Where LightGBM's bins of the same coalitions are kept from one call to the next.
 
     Returns:
         The leaves in units of ``values``; none if the proxy is constant.
@@ -71,12 +76,23 @@ def fit_proxy(
         return no_leaves(n)
     merged = {"seed": seed} | _proxy_params(params)
     rounds = int(merged.pop("num_iterations", 100))
-    data = lightgbm.Dataset(
-        coalitions.astype(np.float32), label=(values - centre) / scale, params=merged
-    )
+    data = _dataset(coalitions, merged, {} if binned is None else binned)
+    data.set_label((values - centre) / scale)
+    # otherwise LightGBM writes the model out and reads it again, to free the data
     booster = lightgbm.train(merged, data, num_boost_round=rounds, keep_training_booster=True)
     leaves = leaves_of_booster(booster, n)
     return Leaves(n, leaves.players, leaves.present, leaves.lengths, leaves.values * scale)
+
+
+def _dataset(
+    coalitions: np.ndarray, params: dict[str, Any], binned: dict[str, lightgbm.Dataset]
+) -> lightgbm.Dataset:
+    """Return LightGBM's bins of coalitions, which depend on the parameters too."""
+    key = repr(sorted(params.items()))
+    if key not in binned:
+        label = np.zeros(len(coalitions))
+        binned[key] = lightgbm.Dataset(coalitions.astype(np.float32), label=label, params=params)
+    return binned[key]
 
 
 def fit_model(
