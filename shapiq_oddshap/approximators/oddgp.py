@@ -16,7 +16,7 @@ from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproxim
 from shapiq_oddshap.approximators.table import GameTable
 from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.diagnostics import FitFacts
-from shapiq_oddshap.evaluation import check_callable, evaluate
+from shapiq_oddshap.evaluation import check_callable, evaluate, evaluate_outputs
 from shapiq_oddshap.gp import OddGPRecipe
 from shapiq_oddshap.gp.readout import PAIRWISE
 from shapiq_oddshap.process import fit_pairs_too, fit_process, fit_processes
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from shapiq import Game, InteractionValues
 
     from shapiq_oddshap.approximators.base import Design
+    from shapiq_oddshap.diagnostics import Estimate
     from shapiq_oddshap.gp import OddGPFit
     from shapiq_oddshap.sample import Sample
 
@@ -190,6 +191,48 @@ class OddGP(ShapleyApproximator):
             TypeError: If the game cannot be called.
             ValueError: If the error is not positive or the confidence not between 0 and 1.
         """
+
+        def once(seeded: OddGP, budget: int, table: GameTable) -> list[Estimate]:
+            return [seeded.estimate(budget, table)]
+
+        table = GameTable(partial(evaluate, game), self.n)
+        (found,) = self._grown(once, target_error, max_budget, game, table, confidence)
+        return found.values, cast("np.ndarray", found.variances)
+
+    def estimate_outputs_until(
+        self,
+        target_error: float,
+        max_budget: int,
+        game: Game | Value,
+        *,
+        confidence: float = 0.9,
+    ) -> list[Estimate]:
+        """Grow the budget until the widest interval of all outputs is narrow enough.
+
+        Args:
+            target_error: Half-width of the widest interval that will do, in units of the game.
+            max_budget: Number of coalitions that may be evaluated in all.
+            game: The game; see :meth:`estimate_outputs`.
+            confidence: Probability that an interval is meant to hold the true value with.
+
+        Returns:
+            An estimate per output; see :meth:`approximate_until`, also for what is raised.
+        """
+        table = GameTable(partial(evaluate_outputs, game), self.n)
+        return self._grown(
+            OddGP.estimate_outputs, target_error, max_budget, game, table, confidence
+        )
+
+    def _grown(
+        self,
+        estimate: Callable[[OddGP, int, GameTable], list[Estimate]],
+        target_error: float,
+        max_budget: int,
+        game: Game | Value,
+        table: GameTable,
+        confidence: float,
+    ) -> list[Estimate]:
+        """Estimate on ever larger budgets; what was evaluated lies in the table."""
         if not target_error > 0:
             msg = f"Received target_error={target_error!r}, but a positive number is required."
             raise ValueError(msg)
@@ -201,14 +244,13 @@ class OddGP(ShapleyApproximator):
         seeded = copy.copy(self)  # one seed for all budgets, so that each sample holds the last
         if self.random_state is None:
             seeded.set_random_state(int(np.random.SeedSequence().generate_state(1)[0]))
-        table = GameTable(partial(evaluate, game), self.n)
         quantile = ndtri(0.5 + confidence / 2)
         budget = min(4 * self.n + 2, max_budget)
         while True:
-            values, variances = seeded.approximate_with_variance(budget, table)
-            widest = quantile * np.sqrt(variances.max())
+            found = estimate(seeded, budget, table)
+            widest = quantile * np.sqrt(np.max([each.variances for each in found]))
             if widest <= target_error or budget >= min(max_budget, 2**self.n):
-                return values, variances
+                return found
             budget = min(ceil(_GROWTH * budget), max_budget)
 
 
