@@ -61,4 +61,6 @@ def shapley_values(coefficients: np.ndarray, terms: np.ndarray) -> np.ndarray:
     """
     orders = terms.sum(axis=1)
     odd = orders % 2 == 1
-    return -2.0 * (coefficients[odd] / orders[odd]) @ terms[odd].astype(float)
+    shares = -2.0 * coefficients[odd] / orders[odd]
+    term, player = np.nonzero(terms[odd])  # few: as floats, 10,000 singletons would take 0.8 GB
+    return np.bincount(player, shares[term], minlength=terms.shape[1])

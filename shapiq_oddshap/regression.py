@@ -115,7 +115,8 @@ def fit_terms(sample: Sample, terms: np.ndarray, parity: Parity) -> Fit:
             *(odd.coalitions, odd.targets, odd.weights),
             np.ones((1, len(terms))),
             np.array([-sample.total / 2]),
-            odd.singletons_gram,
+            # n × n, of no use where the rows do not determine the terms
+            odd.singletons_gram if len(odd.targets) >= len(terms) - 1 else None,
         )
     terms = np.concatenate([np.zeros((1, sample.n), dtype=bool), terms])
     if parity == "even":

@@ -8,7 +8,7 @@ of a larger one, so that stored evaluations serve again.
 from __future__ import annotations
 
 from functools import cache
-from math import comb
+from math import comb, log2
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,7 @@ from scipy.special import gammaln
 from shapiq_oddshap.shapiq_adapter import FilledCoalitionSampler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from shapiq.approximator.sampling import CoalitionSampler
 
@@ -244,8 +244,12 @@ def _share(populations: list[int], first: np.ndarray, step: np.ndarray, total: i
 def _draw_sizes(
     n: int, share: Callable[[int, int], np.ndarray], total: int, entropy: int, *, paired: bool
 ) -> np.ndarray:
-    """Draw ``total`` coalitions as ``share`` tells, the independent ones of each size first."""
-    counts, heads = share(n, total).tolist(), share(n, n - 1).tolist()
+    """Draw ``total`` coalitions as ``share`` tells, the independent ones of each size first.
+
+    The first n - 1 of them, fewer if fewer are drawn, are independent: cost follows ``total``.
+    """
+    leading = min(total, n - 1)
+    counts, heads = share(n, total).tolist(), share(n, leading).tolist()
     none = np.zeros((0, n), dtype=bool)
 
     def draw(size: int, count: int) -> np.ndarray:
@@ -254,18 +258,24 @@ def _draw_sizes(
     def whole(size: int) -> bool:
         return counts[size] == _population(n, size, paired=paired)
 
-    drawn = [draw(size, max(pair)) for size, pair in enumerate(zip(counts, heads, strict=True))]
+    drawn = [draw(size, count) for size, count in enumerate(counts)]
     # a whole population comes in another order than its random sequence
     first = [
-        draw(size, head) if whole(size) else drawn[size][:head] for size, head in enumerate(heads)
+        draw(size, head) if head and whole(size) else drawn[size][:head]
+        for size, head in enumerate(heads)
     ]
     if not _independent(first):
-        first = _independent_heads(n, heads, draw, paired=paired)
+        seats = [share(n, seat + 1) - share(n, seat) for seat in range(leading)]
+        chosen = _independent_heads(
+            n, [int(np.argmax(seat)) for seat in seats], draw, paired=paired
+        )
         drawn = [
-            _draw_size(n, size, count, entropy, head, paired=paired) if count else none
-            for size, (count, head) in enumerate(zip(counts, first, strict=True))
+            _draw_size(n, size, count, entropy, chosen.get(size, none), paired=paired)
+            if count
+            else none
+            for size, count in enumerate(counts)
         ]
-    return np.concatenate([rows[:count] for rows, count in zip(drawn, counts, strict=True)])
+    return np.concatenate(drawn)
 
 
 def _draw_size(
@@ -323,46 +333,64 @@ def _unrank(ranks: np.ndarray, n: int, size: int) -> np.ndarray:
 
 
 def _independent(heads: list[np.ndarray]) -> bool:
-    """Return whether coalitions, n - 1 in all, are linearly independent with the grand one."""
+    """Return whether coalitions, n - 1 at most, are linearly independent with the grand one."""
     rows = np.concatenate(heads)
     signs = 1.0 - 2.0 * np.concatenate([np.ones((1, rows.shape[1]), dtype=bool), rows])
-    lu, _, _ = scipy.linalg.lapack.dgetrf(signs)
+    lu, _, _ = scipy.linalg.lapack.dgetrf(signs.T)
     return bool(np.abs(np.diag(lu)).min() > 1e-8)
 
 
 def _independent_heads(
-    n: int, counts: list[int], draw: Callable[[int, int], np.ndarray], *, paired: bool
-) -> list[np.ndarray]:
-    """Return the first coalitions of every size: n - 1 in all, independent with the grand one.
+    n: int, sizes: list[int], draw: Callable[[int, int], np.ndarray], *, paired: bool
+) -> dict[int, np.ndarray]:
+    """Return by size coalitions that are independent of each other and of the grand one.
 
     Random draws mostly are; where they are not, the coalition that adds nothing gives way to the
-    next of its size that does. One always exists, since each size spans the whole space.
+    next of its size that does. One always exists, since each size spans the whole space. Taken in
+    the order in which they are drawn, the choice does not depend on how many follow.
+
+    Args:
+        n: Number of players.
+        sizes: The size of each, at most n - 1 of them.
+        draw: The first coalitions of a size's random sequence, by size and count.
+        paired: Whether coalitions stand for pairs.
     """
-    heads = []
+    candidates = {size: _in_turn(n, size, draw, paired=paired) for size in set(sizes)}
+    chosen: dict[int, list[np.ndarray]] = {size: [] for size in candidates}
     basis = np.full((1, n), n**-0.5)
-    for size, count in enumerate(counts):
-        chosen: list[np.ndarray] = []
-        seen = 0
-        while len(chosen) < count:
-            population = _population(n, size, paired=paired)
-            reach = min(2 * seen + count, population)
-            # a whole population comes in another order, so that nothing of it counts as seen
-            for row in draw(size, reach)[0 if reach == population else seen :]:
-                rest = 1.0 - 2.0 * row
-                for _ in range(2):  # twice is enough for orthogonality to rounding
-                    rest = rest - basis.T @ (basis @ rest)
-                length = np.linalg.norm(rest)
-                if length > 1e-6 and len(chosen) < count:
-                    basis = np.vstack([basis, rest / length])
-                    chosen.append(row)
-            seen = reach
-        heads.append(np.array(chosen, dtype=bool).reshape(-1, n))
-    return heads
+    for size in sizes:
+        for row in candidates[size]:
+            rest = 1.0 - 2.0 * row
+            for _ in range(2):  # twice is enough for orthogonality to rounding
+                rest = rest - basis.T @ (basis @ rest)
+            length = np.linalg.norm(rest)
+            if length > 1e-6:
+                basis = np.vstack([basis, rest / length])
+                chosen[size].append(row)
+                break
+    return {size: np.array(rows, dtype=bool) for size, rows in chosen.items()}
+
+
+def _in_turn(
+    n: int, size: int, draw: Callable[[int, int], np.ndarray], *, paired: bool
+) -> Iterator[np.ndarray]:
+    """Yield the coalitions of a size in their random sequence, in the end all there are."""
+    population, seen, reach = _population(n, size, paired=paired), 0, 4
+    while reach < population:
+        yield from draw(size, reach)[seen:]
+        seen, reach = reach, 2 * reach
+    yield from draw(size, population)  # a whole population comes in another order
 
 
 @cache
 def _binomial(n: int, k: int) -> int:
-    """Return C(n, k), which has a thousand bits and is asked for again and again."""
+    """Return C(n, k), or a lower bound of 2^64 where it is larger: nobody draws as many.
+
+    At 10,000 players it has up to ten thousand bits and takes milliseconds.
+    """
+    few = min(k, n - k)
+    if few > 0 and few * log2(n / few) > 64:  # C(n, k) >= (n/k)^k
+        return 2**64
     return comb(n, k)
 
 

@@ -10,6 +10,7 @@ from shapiq.approximator.sampling import CoalitionSampler
 from shapiq_oddshap import PairedCoalitionSampler, UnpairedCoalitionSampler
 from shapiq_oddshap.sample import Sample
 from shapiq_oddshap.sampling import (
+    _binomial,
     coalitions_per_size,
     pairs_per_size,
     row_keys,
@@ -55,6 +56,18 @@ def test_distinct_complete_and_within_budget(kind, n, budget, seed):
 def test_smaller_samples_are_contained_in_larger_ones(kind, n, small, more, seed):
     few, many = (drawn(kind, n, b, seed).coalitions_matrix for b in (small, small + more))
     assert as_set(few) <= as_set(many)
+
+
+@SAMPLERS
+@settings(max_examples=60, deadline=None)
+@given(n=st.integers(2, 9), budget=st.integers(2, 40), seed=st.integers(0, 999))
+def test_the_first_coalitions_are_linearly_independent(kind, n, budget, seed):
+    """However few are drawn: small samples are not made of what larger ones would need."""
+    coalitions = drawn(kind, n, budget, seed).coalitions_matrix[1:]
+    if kind is PairedCoalitionSampler:
+        coalitions = coalitions[: 1 + (len(coalitions) - 1) // 2]
+    rank = np.linalg.matrix_rank(1.0 - 2.0 * coalitions)
+    assert rank == min(len(coalitions), n)
 
 
 @SAMPLERS
@@ -153,6 +166,13 @@ def test_shapiqs_public_attributes_are_filled(kind):
     )
     assert sampler.is_coalition_size_sampled.dtype == bool
     assert sampler.sampling_size_probabilities.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("n", [10, 70, 1500])
+def test_numbers_of_coalitions_are_exact_where_they_can_be_drawn(n):
+    for k in range(n + 1):
+        exact = math.comb(n, k)
+        assert _binomial(n, k) == exact or min(_binomial(n, k), exact) >= 2**64
 
 
 def test_too_small_a_budget_is_refused():

@@ -90,6 +90,27 @@ def test_many_players_in_bounded_memory(name):
     assert float(run.stdout) < 1.0  # GiB above the start
 
 
+VERY_MANY = """
+import resource
+import numpy as np
+from shapiq_oddshap import OddSHAP
+approximator = OddSHAP(8000, low_budget="linear", random_state=0)
+start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+values = approximator.approximate(200, lambda coalitions: coalitions.sum(axis=1) / 8000)
+used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - start
+assert abs(values.get_n_order_values(1).sum() - 1.0) < 1e-9
+print(used / 2**20)
+"""
+
+
+def test_cost_follows_what_is_drawn():
+    """Not the number of players squared: one matrix of 8000² numbers takes 0.48 GiB."""
+    run = subprocess.run(
+        [sys.executable, "-c", VERY_MANY], capture_output=True, text=True, check=True
+    )
+    assert float(run.stdout) < 0.4  # GiB above the start
+
+
 def test_required_budget_is_enough(approximator):
     instance = approximator(9, random_state=1)
     budget = min(instance.required_budget(), 2**9)
