@@ -5,13 +5,7 @@ import shapiq
 import shapiq_oddshap
 from shapiq_oddshap.approximators import APPROXIMATORS
 from shapiq_oddshap.shapiq_adapter import explainer_approximators
-
-
-class Convertible(np.ndarray):
-    """shapiq 1.4 takes float() of a one-row prediction, which NumPy >= 2.4 refuses."""
-
-    def __float__(self):
-        return float(self.item())
+from tests.helpers import phi_of, shapley_by_definition
 
 
 @pytest.fixture(autouse=True)
@@ -46,30 +40,46 @@ def test_a_name_of_shapiqs_own_is_replaced_on_request_only():
     del table["oddshap"]
 
 
-def test_tabpfn_explainer():
-    """Through a stand-in that answers to TabPFN's name and interface."""
+class Recontextualized:
+    """TabPFN's interface: a model that is fitted again for every coalition, here by least squares."""
 
-    class TabPFNRegressor:
-        def fit(self, x, y):
-            self.mean_, self.width_ = float(np.mean(y)), x.shape[1]
-            return self
+    def fit(self, x, y):
+        self.intercept_ = float(np.mean(y))
+        self.slopes_ = np.linalg.lstsq(x, y - self.intercept_, rcond=None)[0]
+        return self
 
-        def predict(self, x):
-            return (self.mean_ + x.sum(axis=1) * self.width_).view(Convertible)
+    def predict(self, x):
+        return self.intercept_ + x @ self.slopes_
 
-    TabPFNRegressor.__module__ = "tabpfn.regressor"
+
+TabPFNRegressor = type("TabPFNRegressor", (Recontextualized,), {"__module__": "tabpfn.regressor"})
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_tabpfn_is_explained_by_removing_features_and_fitting_again(by_name):
+    """The whole flow of shapiq's explainer and imputer, on plain arrays as TabPFN returns them."""
     rng = np.random.default_rng(0)
-    data, labels = rng.normal(size=(30, 4)), rng.normal(size=30)
-    model = TabPFNRegressor().fit(data, labels)
-    for approximator in ("oddshap", shapiq_oddshap.OddSHAP(n=4, random_state=0)):
-        explainer = shapiq.TabPFNExplainer(
-            model=model,
-            data=data,
-            labels=labels,
-            index="SV",
-            max_order=1,
-            approximator=approximator,
+    data, labels = rng.normal(size=(40, 4)), rng.normal(size=40)
+
+    def refitted(coalitions):
+        models = [Recontextualized().fit(data[:32, kept], labels[:32]) for kept in coalitions]
+        return np.array(
+            [
+                model.predict(data[:1, kept])[0] if kept.any() else empty
+                for model, kept in zip(models, coalitions, strict=True)
+            ]
         )
-        values = explainer.explain(data[0], budget=16)
-        assert np.isfinite(values.values).all()
-        assert values.estimation_budget == 16
+
+    model = TabPFNRegressor().fit(data, labels)
+    explainer = shapiq.TabPFNExplainer(
+        model=model,
+        data=data,
+        labels=labels,
+        index="SV",
+        max_order=1,
+        approximator="oddshap" if by_name else shapiq_oddshap.OddSHAP(n=4, random_state=0),
+    )
+    empty = explainer.imputer.empty_prediction
+    values = explainer.explain(data[0], budget=16)
+    assert values.estimation_budget == 16
+    np.testing.assert_allclose(phi_of(values), shapley_by_definition(refitted, 4), atol=1e-9)
