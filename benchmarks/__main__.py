@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from benchmarks import (
+    interactions,
     oddgp,
     oddgp_ablation,
     outputs,
@@ -42,6 +43,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     SPECTRUM,
     oddgp.EXPERIMENT,
     oddgp_ablation.EXPERIMENT,
+    interactions.EXPERIMENT,
     suite.EXPERIMENT,
 )
 
