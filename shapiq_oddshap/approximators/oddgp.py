@@ -141,14 +141,14 @@ class OddGP(ShapleyApproximator):
 
     def _fit_outputs(self, outputs: Outputs, notes: None, run: Run) -> Iterator[tuple[Fitted, Run]]:
         """Screen all outputs, and fit them together; their seconds are those of all."""
-        varying = np.flatnonzero(np.ptp(outputs.columns, axis=1)).tolist()
-        if len(varying) < 2 or self.pairwise:
+        varies = np.ptp(outputs.columns, axis=1) > 0
+        if varies.sum() < 2 or self.pairwise:
             yield from super()._fit_outputs(outputs, notes, run)
             return
-        chosen = Outputs(outputs.sample, outputs.columns[varying])
+        chosen = Outputs(outputs.sample, outputs.columns[varies])
         fits = fit_processes(chosen, run.rng, self.recipe, run.clock)
-        for output, sample in enumerate(outputs):
-            fitted = _fitted(next(fits)) if output in varying else self._fit(sample, notes, run)
+        for varying, sample in zip(varies.tolist(), outputs, strict=True):
+            fitted = _fitted(next(fits)) if varying else self._fit(sample, notes, run)
             yield fitted, run
 
     def approximate_with_variance(

@@ -134,7 +134,7 @@ def test_adaptive_designs_say_why_they_cannot_share():
 
 
 def test_memory_grows_with_values_and_results_alone(approximator):
-    weights = np.random.default_rng(0).normal(size=(N, 30))
+    weights = np.random.default_rng(0).normal(size=(N, 12))
     instance, budget = approximator(N, random_state=0), budget_of(approximator)
 
     def peak(k):
@@ -145,4 +145,4 @@ def test_memory_grows_with_values_and_results_alone(approximator):
         assert len(estimates) == k
         return found
 
-    assert peak(30) - peak(5) < 25 * (10 * 8 * budget + 20_000)
+    assert peak(12) - peak(3) < 9 * (10 * 8 * budget + 20_000)
