@@ -5,10 +5,10 @@ import logging
 import numpy as np
 import pytest
 
-from shapiq_oddshap import FourierSHAP
+from shapiq_oddshap import FourierSHAP, OddSHAP
 from shapiq_oddshap.approximators.fouriershap import required_budget
 from shapiq_oddshap.screening.sparse import HashedDesign, recover
-from tests.helpers import fourier_game, phi_of, random_game
+from tests.helpers import fourier_game, phi_of, random_game, smooth_game
 
 
 def sparse_game(n, count, seed):
