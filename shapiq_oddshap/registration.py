@@ -37,7 +37,9 @@ def register(*, overwrite: bool = False) -> None:
     """Make the package's approximators known to shapiq's explainers by name.
 
     Importing the package does this. A name that shapiq itself has brought is left alone, with a
-    warning, unless ``overwrite`` is set.
+    warning, unless ``overwrite`` is set. By name, an index that an approximator does not offer is
+    refused. An instance is not told which index the explainer was given, and computes its own, which
+    the result names.
 
     Args:
         overwrite: Whether to replace shapiq's own approximators of the same names.

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import shapiq
+from sklearn.linear_model import LinearRegression
 
 import shapiq_oddshap
 from shapiq_oddshap.approximators import APPROXIMATORS
@@ -66,3 +67,15 @@ def test_tabpfn_explainer():
         values = explainer.explain(data[0], budget=16)
         assert np.isfinite(values.values).all()
         assert values.estimation_budget == 16
+
+
+def test_an_instance_computes_its_own_index_and_the_result_says_so():
+    """shapiq tells an instance nothing of the explainer's index; by name, it is refused."""
+    data = np.random.default_rng(0).normal(size=(20, 4))
+    model = LinearRegression().fit(data, data.sum(axis=1))
+    options = {"index": "STII", "max_order": 2, "imputer": "baseline"}
+    with pytest.raises(ValueError, match="Received index='STII'"):
+        shapiq.TabularExplainer(model, data, approximator="oddshap", **options)
+    instance = shapiq_oddshap.OddSHAP(n=4)
+    explainer = shapiq.TabularExplainer(model, data, approximator=instance, **options)
+    assert explainer.explain(data[0], budget=16).index == "SV"
