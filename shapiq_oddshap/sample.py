@@ -143,7 +143,7 @@ class Component:
     def singletons_gram(self) -> np.ndarray:
         """The normal matrix of the singletons, which every odd regression has in its corner.
 
-        Σ_r √w_r χ_i(S_r) χ_j(S_r), summed in blocks of rows, shape ``(n, n)``.
+        Σ_r w_r χ_i(S_r) χ_j(S_r), summed in blocks of rows, shape ``(n, n)``.
         """
         n = self.coalitions.shape[1]
         gram = np.zeros((n, n))
@@ -151,7 +151,7 @@ class Component:
             rows = slice(start, start + BLOCK)
             # one contiguous row per player, in bytes up to the last step: memory is what takes time
             signs = 1 - 2 * np.ascontiguousarray(self.coalitions[rows].T).view(np.int8)
-            block = signs * self.weights[rows] ** 0.25
+            block = signs * np.sqrt(self.weights[rows])
             gram += block @ block.T
         gram.flags.writeable = False
         return gram
