@@ -1,11 +1,11 @@
-# make demo | make test | make check; PYTHON=python3.13 picks another interpreter.
+# make demo | make test | make check | make docs | make dist; PYTHON=python3.13 picks another interpreter.
 PYTHON ?= python3
 VERSION := $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2])")
 VENV := .venv-$(VERSION)
 BIN := $(VENV)/bin
 LOWEST := .venv-lowest
 
-.PHONY: demo test test-lowest check clean
+.PHONY: demo test test-lowest check docs dist clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m shapiq_oddshap --output oddshap-waterfall.png
@@ -16,7 +16,7 @@ test: $(VENV)/.dev
 # The lower bounds of pyproject.toml, in an environment of their own.
 test-lowest: $(LOWEST)/.installed
 	$(LOWEST)/bin/python -m pytest -q -n 2 tests/test_theorems.py tests/test_sampling.py \
-		tests/test_regression.py tests/test_trees.py tests/test_oddshap.py tests/test_gp.py
+		tests/test_regression.py tests/test_trees.py tests/test_oddshap.py tests/gp tests/test_threads.py
 
 $(LOWEST)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(LOWEST)
@@ -29,6 +29,21 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The site, in build/docs; examples that did not change are not run again.
+docs: $(VENV)/.docs
+	rm -rf docs/generated
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going --color -d build/doctrees docs build/docs
+
+# Wheel and sdist, each tried in an environment that holds nothing else, away from the sources.
+dist: $(VENV)/.dev
+	rm -rf dist build/lib
+	$(BIN)/python -m build --quiet --outdir dist .
+	$(PYTHON) -m venv --clear build/smoke
+	build/smoke/bin/python -m pip install --quiet --no-compile dist/*.whl
+	cd build/smoke && bin/python -I ../../tests/smoke.py
+	build/smoke/bin/python -m pip install --quiet --no-compile --force-reinstall --no-deps dist/*.tar.gz
+	cd build/smoke && bin/python -I ../../tests/smoke.py
+
 # Stamps tell make what an environment holds; they age with the project's dependencies.
 $(VENV)/.demo: pyproject.toml | $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile -e .
@@ -38,8 +53,12 @@ $(VENV)/.dev: pyproject.toml | $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev]"
 	touch $@ $(VENV)/.demo
 
+$(VENV)/.docs: pyproject.toml | $(VENV)
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[docs]"
+	touch $@ $(VENV)/.demo
+
 $(VENV):
 	$(PYTHON) -m venv $@
 
 clean:
-	rm -rf .venv-* build dist *.egg-info
+	rm -rf .venv-* build dist *.egg-info docs/auto_examples docs/generated docs/sg_execution_times.rst

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from shapiq import KernelSHAP
 
-from shapiq_oddshap.evaluation import EvaluatedGame
+from shapiq_oddshap.evaluated_game import EvaluatedGame
 
 N = 12
 EVALUATIONS = 400

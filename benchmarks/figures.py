@@ -11,6 +11,7 @@ mpl.use("Agg")  # results are files; no display is needed
 
 from matplotlib import pyplot as plt
 
+from benchmarks.games import game_title, games_of
 from benchmarks.methods import METHODS, is_ablation
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "GAME_TITLES",
     "band",
     "bound_errors",
     "method_style",
@@ -33,17 +33,6 @@ __all__ = [
     "spectrum_figure",
 ]
 
-GAME_TITLES = {
-    "distilbert": "DistilBERT",
-    "estate": "Estate",
-    "vit16": "ViT16",
-    "cancer": "Cancer",
-    "il60": "IL60",
-    "cg60": "CG60",
-    "nhanes": "NHANES",
-    "crime": "Crime",
-    "estate-tabpfn": "Estate (TabPFN)",
-}
 _COLUMNS = 4
 _OURS = ("oddshap", "oddgp")
 _NEGLIGIBLE = 1e-7  # share of the energy
@@ -95,7 +84,7 @@ def panels(names: Sequence[str], xlabel: str, ylabel: str) -> tuple[Figure, dict
             axis.remove()
         by_name = dict(zip(names, axes.flat, strict=False))
         for index, (name, axis) in enumerate(by_name.items()):
-            axis.set(xscale="log", yscale="log", title=GAME_TITLES.get(name, name))
+            axis.set(xscale="log", yscale="log", title=game_title(name))
             if index % columns == 0:
                 axis.set_ylabel(ylabel)
             if index + columns >= len(names):
@@ -129,8 +118,7 @@ def ratio_figure(data: pd.DataFrame, labels: Sequence[str], xlabel: str, file: P
     figure, axes = panels(
         [f"{budget:,} evaluations" for budget in budgets], xlabel, "ratio of errors"
     )
-    games = [game for game in GAME_TITLES if game in set(data["game"])]
-    games += sorted(set(data["game"]) - set(games))
+    games = games_of(data)
     for axis, budget in zip(axes.values(), budgets, strict=True):
         axis.set_xscale("linear")
         axis.set_xticks(range(len(labels)), [label.replace(", ", ",\n") for label in labels])
@@ -140,7 +128,7 @@ def ratio_figure(data: pd.DataFrame, labels: Sequence[str], xlabel: str, file: P
             if len(part):
                 part = part.assign(place=part["variant"].map(labels.index))
                 style = {"color": f"C{index}", "marker": _MARKERS[index], "linewidth": 1.2}
-                band(axis, part, "place", "ratio", label=GAME_TITLES.get(game, game), **style)
+                band(axis, part, "place", "ratio", label=game_title(game), **style)
     save(figure, file)
 
 
@@ -148,8 +136,7 @@ def spectrum_figure(rows: pd.DataFrame, file: Path) -> None:
     """Draw the share of energy by order: a panel per method, a line per game."""
     methods = sorted(rows["method"].unique())
     figure, axes = panels(methods, "interaction order", "share of the energy")
-    games = [game for game in GAME_TITLES if game in set(rows["game"])]
-    games += sorted(set(rows["game"]) - set(games))
+    games = games_of(rows)
     for method, axis in axes.items():
         axis.set_xscale("linear")
         axis.set_ylim(_NEGLIGIBLE, 1.5)
@@ -159,7 +146,7 @@ def spectrum_figure(rows: pd.DataFrame, file: Path) -> None:
             part = rows[(rows["game"] == game) & (rows["method"] == method)]
             if len(part):
                 style = {"color": f"C{index}", "marker": _MARKERS[index], "linewidth": 1.2}
-                band(axis, part, "order", "value", label=GAME_TITLES.get(game, game), **style)
+                band(axis, part, "order", "value", label=game_title(game), **style)
     save(figure, file)
 
 

@@ -1,4 +1,6 @@
-"""What is each training point worth? Retraining a model, killed and resumed.
+"""
+What is each training point worth? Retraining a model, killed and resumed
+=========================================================================
 
 The players are 30 training points, some of them mislabelled; the value of a coalition is the
 log-likelihood of held-out data under a model that is really trained on it. A first process is
@@ -16,6 +18,7 @@ from multiprocessing import Process
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
@@ -25,7 +28,7 @@ from sklearn.preprocessing import scale
 from threadpoolctl import threadpool_limits
 
 from shapiq_oddshap import OddSHAP
-from shapiq_oddshap.evaluation import EvaluatedGame
+from shapiq_oddshap.evaluated_game import EvaluatedGame
 
 N_POINTS = 30
 MISLABELLED = (3, 8, 14, 21, 27)
@@ -87,9 +90,20 @@ def run_and_kill(budget: int, store: Path) -> None:
     print(f"budget {budget}: killed when {len(stored)} values were stored")
 
 
+def draw(values: np.ndarray) -> None:
+    """Draw the worth of every point, from the least to the greatest."""
+    order = np.argsort(values)
+    colours = np.where(np.isin(order, MISLABELLED), "#ff0d57", "#1e88e5")
+    _, axes = plt.subplots(figsize=(7, 3), layout="constrained")
+    axes.bar(np.arange(N_POINTS), values[order], color=colours, tick_label=order)
+    axes.tick_params(axis="x", labelsize=7)
+    axes.set_xlabel("training point (red: mislabelled)")
+    axes.set_ylabel("worth, log-likelihood")
+
+
 def main() -> None:
     """Run, kill, resume and extend the valuation, and print who is worth what."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Retraining a model, killed and resumed.")
     parser.add_argument("--budget", type=int, default=400, help="evaluations (default: 400)")
     parser.add_argument("--store", type=Path, help="file to keep values in (default: temporary)")
     parser.add_argument("--jobs", type=int, default=1, help="worker processes (default: 1)")
@@ -103,6 +117,7 @@ def main() -> None:
     for point in np.argsort(values)[: len(MISLABELLED)]:
         remark = "mislabelled" if point in MISLABELLED else ""
         print(f"  {point:2} {values[point]:+.4f} {remark}".rstrip())
+    draw(values)
 
 
 if __name__ == "__main__":

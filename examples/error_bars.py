@@ -1,4 +1,8 @@
-"""Attributions with error bars: explain a model with the odd Gaussian process and plot it.
+"""
+Attributions with error bars
+============================
+
+Explain a model with the odd Gaussian process and plot what it knows and how well.
 
 Grows the budget until every 90 % interval is narrow enough, then draws the largest attributions as
 shapiq's bar plots do, with an interval on each::
@@ -11,7 +15,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import shapiq
 from sklearn.datasets import load_breast_cancer
@@ -20,14 +24,11 @@ from sklearn.model_selection import train_test_split
 
 from shapiq_oddshap import OddGP
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
-
 RED, BLUE = "#ff0d57", "#1e88e5"  # shapiq's colours of positive and negative attributions
 TOP = 10
 
 
-def plot(phi: np.ndarray, error: np.ndarray, names: np.ndarray, output: Path) -> None:
+def plot(phi: np.ndarray, error: np.ndarray, names: np.ndarray) -> plt.Figure:
     """Draw the largest attributions of shape ``(n,)`` with intervals of half-width ``error``."""
     largest = np.argsort(-np.abs(phi))[:TOP][::-1]
     colours = np.where(phi[largest] > 0, RED, BLUE)
@@ -39,17 +40,17 @@ def plot(phi: np.ndarray, error: np.ndarray, names: np.ndarray, output: Path) ->
     axes.set_xlabel("attribution, with 90 % intervals")
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(left=False)
-    figure.savefig(output, dpi=150)
+    return figure
 
 
 def main() -> None:
     """Train a forest, explain a test row to the wanted precision, print and plot."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Attributions with error bars.")
     parser.add_argument(
         "--error", type=float, default=0.004, help="largest half-width (default: 0.004)"
     )
     parser.add_argument("--max-budget", type=int, default=4000, help="evaluations at most")
-    parser.add_argument("--output", type=Path, default=Path("error-bars.png"), help="the plot")
+    parser.add_argument("--output", type=Path, help="where the plot goes (default: nowhere)")
     options = parser.parse_args()
     data = load_breast_cancer()
     train, test, labels, _ = train_test_split(data.data, data.target, random_state=0)
@@ -65,8 +66,9 @@ def main() -> None:
     print(f"{values.estimation_budget} evaluations, widest interval ±{error.max():.4f}")
     for player in np.argsort(-np.abs(phi))[:TOP]:
         print(f"  {data.feature_names[player]:24s} {phi[player]:+.4f} ± {error[player]:.4f}")
-    plot(phi, error, data.feature_names, options.output)
-    print(f"plot: {options.output}")
+    figure = plot(phi, error, data.feature_names)
+    if options.output:
+        figure.savefig(options.output, dpi=150)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Importing the package registers its approximators with shapiq's explainers, so t
 """
 
 from shapiq_oddshap.approximators import (
+    APPROXIMATORS,
     FFDRD,
     FFDRDCorrected,
     FourierSHAP,
@@ -15,12 +16,10 @@ from shapiq_oddshap.approximators import (
     UnpairedOddSHAP,
 )
 from shapiq_oddshap.diagnostics import Diagnostics, Estimate
-from shapiq_oddshap.evaluation import (
-    EvaluatedGame,
-    EvaluationError,
-    EvaluationReport,
-    GameValueError,
-)
+from shapiq_oddshap.evaluated_game import EvaluatedGame, EvaluationError, EvaluationReport
+from shapiq_oddshap.evaluation import GameValueError
+from shapiq_oddshap.explaining import explain
+from shapiq_oddshap.refit import RefitGame
 from shapiq_oddshap.registration import register, unregister
 from shapiq_oddshap.sampling import PairedCoalitionSampler, UnpairedCoalitionSampler
 from shapiq_oddshap.screening import (
@@ -35,8 +34,10 @@ from shapiq_oddshap.screening import (
     TermUnion,
 )
 from shapiq_oddshap.store import Store, StoreError
+from shapiq_oddshap.summary import Summary
 
 __all__ = [
+    "APPROXIMATORS",
     "FFDRD",
     "SCREENERS",
     "SPEX",
@@ -57,13 +58,16 @@ __all__ = [
     "PairedCoalitionSampler",
     "ProxySPEX",
     "RandomTerms",
+    "RefitGame",
     "Screener",
     "Store",
     "StoreError",
+    "Summary",
     "TermUnion",
     "UnpairedAllSHAP",
     "UnpairedCoalitionSampler",
     "UnpairedOddSHAP",
+    "explain",
     "register",
     "unregister",
 ]

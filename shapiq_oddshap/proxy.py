@@ -58,16 +58,23 @@ class TreeProxy:
             )
             raise ValueError(msg)
 
-    def fit(self, coalitions: np.ndarray, values: np.ndarray, seed: int) -> trees.Leaves:
+    def fit(
+        self,
+        coalitions: np.ndarray,
+        values: np.ndarray,
+        seed: int,
+        binned: dict[str, Any] | None = None,
+    ) -> trees.Leaves:
         """Return the leaves of the trees fitted to values.
 
         Args:
             coalitions: Boolean rows, shape ``(m, n)``.
             values: Their values, shape ``(m,)``.
             seed: The trees' seed.
+            binned: Where what LightGBM makes of the coalitions is kept for other values of them.
         """
         if self.model is None and self.grid is None:
-            return trees.fit_proxy(coalitions, values, self.params, seed)
+            return trees.fit_proxy(coalitions, values, self.params, seed, binned)
         model = trees.proxy_regressor(self.params) if self.model is None else self.model
         return trees.fit_model(coalitions, values, model, self.grid, seed)
 
@@ -80,13 +87,13 @@ class TreeProxy:
         Args:
             sample: The evaluated coalitions.
             seed: The trees' seed.
-            parity: ``"odd"`` leaves out the terms of even order, otherwise all are there.
+            parity: Which terms.
 
         Raises:
             ValueError: If the trees are too deep to be expanded.
         """
         known = main_effects(sample) if self.target == "rest" else 0.0
-        leaves = self.fit(sample.coalitions, sample.values - known, seed)
+        leaves = self.fit(sample.coalitions, sample.values - known, seed, sample.binned)
         expansion = np.sum(2.0**leaves.lengths)
         if expansion > _LARGEST_EXPANSION:
             msg = (
@@ -94,4 +101,5 @@ class TreeProxy:
                 f"{_LARGEST_EXPANSION:.0e} are held. Please bound the trees, e.g. max_depth=10."
             )
             raise ValueError(msg)
-        return trees.fourier_spectrum(leaves, odd_only=parity == "odd")
+        spectrum = trees.fourier_spectrum(leaves, odd_only=parity == "odd")
+        return spectrum.of(parity)

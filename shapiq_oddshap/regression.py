@@ -31,6 +31,7 @@ __all__ = [
     "Fit",
     "SizeEffects",
     "constrained_least_squares",
+    "fit_even_by_size",
     "fit_terms",
     "leave_one_out_error",
     "main_effects",
@@ -266,6 +267,36 @@ def _cross_validated(
     return max(left, np.finfo(float).eps * energy) * rows / free**2
 
 
+def fit_even_by_size(sample: Sample, terms: np.ndarray) -> tuple[Fit, np.ndarray]:
+    """Regress the even component on even terms and a free value per size.
+
+    Many games have a function of the size in them, which few terms do not hold: the values per
+    size take it up. The empty and the grand coalition are a size of their own, whose value is what
+    the terms miss there.
+
+    Args:
+        sample: Evaluated coalitions.
+        terms: Terms of even order as boolean rows, shape ``(n_terms, n)``.
+
+    Returns:
+        The regression of the terms, and the values by the size s of the smaller of a coalition and
+        its complement, shape ``(n // 2 + 1,)``; a size of which nothing was drawn has that of 0.
+    """
+    rows = sample.component("even")
+    sizes = rows.coalitions.sum(axis=1)
+    seen, strata = np.unique(np.minimum(sizes, sample.n - sizes), return_inverse=True)
+    columns = (np.arange(len(seen))[:, None] == strata.ravel()).astype(float)
+    design = _Design(terms, rows.coalitions, rows.targets, np.sqrt(rows.weights), columns)
+    enough = len(rows.targets) >= design.width
+    normal = design.normal_equations() if enough else None
+    nothing = np.zeros((0, design.width))
+    beta, solver, condition = _solve(design, nothing, np.zeros(0), normal)
+    own = beta[: len(terms)]
+    by_size = np.full(sample.n // 2 + 1, -own.sum())
+    by_size[seen] = beta[len(terms) :]
+    return Fit(terms, own, solver, condition, len(seen)), by_size
+
+
 def main_effects(sample: Sample) -> np.ndarray:
     """Return Σ_i β_i χ_i(S) of the odd regression on singletons, one value per coalition.
 
@@ -278,7 +309,8 @@ def main_effects(sample: Sample) -> np.ndarray:
     rows = sample.component("odd")
     design = _Design(singletons(sample.n), rows.coalitions, rows.targets, np.sqrt(rows.weights))
     constraints, totals = _ends(sample, design.terms, "odd")
-    normal = design.normal_equations(rows.singletons_gram)
+    enough = len(rows.targets) >= sample.n - 1
+    normal = design.normal_equations(rows.singletons_gram) if enough else None
     beta, _, _ = _solve(design, constraints, totals, normal)
     effects = np.empty(len(rows.targets))
     for start in range(0, len(effects), BLOCK):

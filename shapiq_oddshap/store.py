@@ -17,6 +17,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
+from shapiq_oddshap.checks import as_integer
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from concurrent.futures import Future
@@ -52,6 +54,7 @@ class Store:
         key: The name of the game. A store is only opened under the name that it was created with.
 
     Raises:
+        TypeError: If ``n`` is no integer or ``key`` no string.
         StoreError: If the file is not a store, is damaged, was written in another format or belongs
             to another game. Refused files are never written to.
 
@@ -67,8 +70,11 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str], *, n: int, key: str | None = None) -> None:
         """Create the file, or check that it is the store of this game."""
+        if not isinstance(key, str | None):
+            msg = f"Received key={key!r}, but a string is required, such as key='my model, v1', or None."
+            raise TypeError(msg)
         self.path = Path(path).absolute()
-        self.n = n
+        self.n = as_integer(n, "n", "a number of players such as n=10", least=1)
         self.key = key
         if not self.path.exists():
             self._create()
@@ -132,19 +138,38 @@ class Store:
         for last in commits:
             last.result()
 
-    def sample(self) -> tuple[bytes, float, float] | None:
-        """Return a stored coalition, its value and the largest absolute value; None if empty.
+    def telling(self, always: bytes, count: int) -> tuple[dict[bytes, float], float]:
+        """Return coalitions that tell this game from others, and the largest absolute value.
 
-        It is the middle one in the order of the packed bits: the empty coalition, which is worth 0
-        in half of all games, would tell nothing about whether the game is the same.
+        Values that many coalitions share tell least: in data valuation all that is too little to
+        train on is worth the same, whatever the model. So those come first that no other coalition
+        has, the farthest from the mean before the others.
+
+        Args:
+            always: A packed coalition that is among them if it is stored.
+            count: How many others at most.
+
+        Returns:
+            Their values by packed coalition, and the largest absolute value, 0 of an empty store.
         """
         query = """
-            SELECT coalition, value, (SELECT MAX(ABS(value)) FROM evaluated) FROM evaluated
-            ORDER BY coalition LIMIT 1 OFFSET (SELECT COUNT(*) / 2 FROM evaluated)
+            SELECT MIN(coalition), value FROM evaluated WHERE coalition != ?
+            GROUP BY value
+            ORDER BY COUNT(*), ABS(value - (SELECT AVG(value) FROM evaluated)) DESC LIMIT ?
         """
+        found = self.read([always])
         with self._connection() as connection:
-            row: tuple[bytes, float, float] | None = connection.execute(query).fetchone()
-        return row
+            found.update(connection.execute(query, (always, count)))
+            (largest,) = connection.execute("SELECT MAX(ABS(value)) FROM evaluated").fetchone()
+        return found, float(largest or 0.0)
+
+    def sample(self) -> tuple[bytes, float, float] | None:
+        """Return the most telling coalition but the grand one, its value, and the largest value.
+
+        See :meth:`telling`; ``None`` if there is none.
+        """
+        found, largest = self.telling(b"", 1)
+        return next(((key, value, largest) for key, value in found.items()), None)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:

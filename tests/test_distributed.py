@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import shapiq
 
-from shapiq_oddshap.evaluation import EvaluatedGame, EvaluationError
+from shapiq_oddshap.evaluated_game import EvaluatedGame, EvaluationError
 
 distributed = pytest.importorskip(
     "distributed", reason="needs a Dask cluster: pip install shapiq-oddshap[distributed]"

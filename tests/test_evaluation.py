@@ -18,13 +18,9 @@ import shapiq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shapiq_oddshap.evaluation import (
-    EvaluatedGame,
-    EvaluationError,
-    EvaluationReport,
-    GameValueError,
-    evaluate,
-)
+from shapiq_oddshap import OddSHAP
+from shapiq_oddshap.evaluated_game import EvaluatedGame, EvaluationError, EvaluationReport
+from shapiq_oddshap.evaluation import GameValueError, evaluate
 from shapiq_oddshap.store import Store, StoreError
 
 ROOT = Path(__file__).parents[1]
@@ -109,7 +105,7 @@ def broken_game(coalitions):
 def pauses(monkeypatch):
     """Return the list of the pauses that are asked for; none is made."""
     made = []
-    monkeypatch.setattr("shapiq_oddshap.evaluation.sleep", made.append)
+    monkeypatch.setattr("shapiq_oddshap.evaluated_game.sleep", made.append)
     return made
 
 
@@ -286,21 +282,37 @@ def test_explainers_take_it():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "error", "message"),
     [
-        ({}, "n=None by the argument and n_players=None"),
-        ({"n": 0}, "at least 1 player"),
-        ({"n": N, "batch_size": 0}, "batch_size=0"),
-        ({"n": N, "batch_size": "all"}, "batch_size='all'"),
-        ({"n": N, "retries": -1}, "retries=-1"),
-        ({"n": N, "n_jobs": 0}, "n_jobs=0"),
-        ({"n": N, "n_jobs": 0.5}, "n_jobs=0.5"),
-        ({"n": N, "key": "iris"}, "key='iris' without a store"),
+        ({}, ValueError, "Received no n and a game without n_players"),
+        ({"n": 0}, ValueError, "n=0, but at least 1"),
+        ({"n": 6.0}, TypeError, "n=6.0, but an integer"),
+        ({"n": N, "batch_size": 0}, ValueError, "batch_size=0"),
+        ({"n": N, "batch_size": "all"}, TypeError, "batch_size='all'"),
+        ({"n": N, "retries": -1}, ValueError, "retries=-1"),
+        ({"n": N, "retries": "2"}, TypeError, "retries='2'"),
+        ({"n": N, "retries": 1.0}, TypeError, "retries=1.0"),
+        ({"n": N, "n_jobs": 0}, ValueError, "n_jobs=0"),
+        ({"n": N, "n_jobs": 0.5}, TypeError, "n_jobs=0.5"),
+        ({"n": N, "key": "iris"}, ValueError, "key='iris' without a store"),
+        ({"n": N, "key": 3, "store": "s.sqlite"}, TypeError, "key=3, but a string"),
+        ({"n": N, "key": ("a", "b"), "store": "s.sqlite"}, TypeError, "key=.*string"),
     ],
 )
-def test_invalid_options_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
+def test_invalid_options_are_refused(arguments, error, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=message):
         EvaluatedGame(size_game, **arguments)
+    assert not list(tmp_path.iterdir())
+
+
+def test_numpy_integers_are_integers(tmp_path):
+    path = tmp_path / "s.sqlite"
+    options = {"n_jobs": np.int64(1), "batch_size": np.int32(4), "retries": np.uint8(1)}
+    first = EvaluatedGame(size_game, n=np.int64(N), store=path, key="sizes", **options)
+    np.testing.assert_array_equal(first(EVERY), SIZES)
+    again = EvaluatedGame(size_game, n=N, store=path, key="sizes")
+    np.testing.assert_array_equal(again(EVERY), SIZES)
 
 
 def test_what_is_no_game_and_no_coalition_is_refused():
@@ -311,7 +323,7 @@ def test_what_is_no_game_and_no_coalition_is_refused():
 
 
 def test_another_number_of_players_is_refused():
-    with pytest.raises(ValueError, match=f"n=7 by the argument and n_players={N} by the game"):
+    with pytest.raises(ValueError, match=f"n=7 and a game of n_players={N}"):
         EvaluatedGame(SizeGame(), n=7)
 
 
@@ -430,7 +442,7 @@ def test_failures_on_workers_keep_what_others_finish(backend, tmp_path):
 INTERRUPTED = """
 import sys, time
 import numpy as np
-from shapiq_oddshap.evaluation import EvaluatedGame
+from shapiq_oddshap.evaluated_game import EvaluatedGame
 
 store, log, n_jobs = sys.argv[1:]
 
@@ -487,7 +499,7 @@ def test_a_larger_budget_pays_for_the_difference_only(tmp_path):
     assert len(counting.asked) == 64
 
 
-def test_the_first_use_evaluates_one_stored_coalition_again(tmp_path):
+def test_the_first_use_evaluates_a_few_telling_coalitions_again(tmp_path):
     path = tmp_path / "s.sqlite"
     EvaluatedGame(Counting(), n=N, store=path)(EVERY)
     counting = Counting()
@@ -495,8 +507,145 @@ def test_the_first_use_evaluates_one_stored_coalition_again(tmp_path):
     assert not counting.asked
     again(EVERY)
     again(EVERY)
-    assert len(counting.asked) == 1
-    assert counting.asked[0]  # not the empty coalition
+    assert len(counting.asked) == len(set(counting.asked)) == 5
+    assert tuple(range(N)) in counting.asked
+    assert () not in counting.asked
+    assert again.report() == EvaluationReport(evaluated=5, reused=2 * len(EVERY))
+
+
+def test_a_store_of_another_model_is_noticed_though_small_coalitions_are_worth_the_same(tmp_path):
+    """As in data valuation, where what is too little to train on is worth nothing to any model."""
+
+    def game_of(model):
+        return lambda c: np.where(c.sum(axis=1) < 3, 0.0, model + 0.01 * c[:, 0])
+
+    path = tmp_path / "s.sqlite"
+    EvaluatedGame(game_of(0.8), n=N, store=path)(EVERY)
+    with pytest.raises(StoreError, match="this game gives"):
+        EvaluatedGame(game_of(0.7), n=N, store=path)(EVERY)
+
+
+def fitted_imputer(row):
+    data = np.random.default_rng(0).normal(size=(20, N))
+    model = lambda x: x @ np.arange(1.0, N + 1)  # noqa: E731
+    return shapiq.MarginalImputer(model, data, x=data[row], sample_size=20), data
+
+
+def test_a_store_refuses_another_row_of_its_imputer(tmp_path):
+    imputer, data = fitted_imputer(0)
+    game = EvaluatedGame(imputer, store=tmp_path / "s.sqlite")
+    first = game(EVERY)
+    game.fit(data[0])
+    np.testing.assert_array_equal(game(EVERY), first)
+    imputer.fit(data[1])
+    with pytest.raises(StoreError, match="another row"):
+        game(EVERY)
+    with pytest.raises(StoreError, match="another row"):
+        game.fit(data[2])(EVERY)
+
+
+def test_an_imputer_may_change_its_row_where_nothing_is_stored():
+    imputer, data = fitted_imputer(0)
+    game = EvaluatedGame(imputer)
+    for row in data[:3]:
+        np.testing.assert_allclose(game.fit(row)(EVERY), imputer.fit(row)(EVERY))
+
+
+def test_explainers_take_an_evaluated_imputer_for_an_imputer():
+    imputer, data = fitted_imputer(0)
+    game = EvaluatedGame(imputer, batch_size=16)
+    assert isinstance(game, EvaluatedGame)
+    assert isinstance(copy.deepcopy(game), EvaluatedGame)
+    arguments = {"approximator": OddSHAP(N, random_state=0), "index": "SV", "max_order": 1}
+    agnostic = shapiq.AgnosticExplainer(game, **arguments)
+    tabular = shapiq.TabularExplainer(imputer.model, data, imputer=game, **arguments)
+    for row in data[1:4]:
+        expected = row * np.arange(1, N + 1) - (data * np.arange(1, N + 1)).mean(axis=0)
+        for explainer in (agnostic, tabular):
+            found = explainer.explain(x=row, budget=2**N).get_n_order_values(1)
+            np.testing.assert_allclose(found, expected, atol=1e-9)
+    assert game.report().evaluated == 6 * 2**N
+
+
+def test_a_refused_batch_keeps_its_finite_values(tmp_path):
+    def game(coalitions):
+        return np.where(coalitions[:, :3].all(axis=1) & ~coalitions[:, 3:].any(axis=1), np.nan, 1.0)
+
+    evaluated = EvaluatedGame(game, n=N, batch_size=len(EVERY), store=tmp_path / "s.sqlite")
+    with pytest.raises(GameValueError, match=r"1 values .* coalition \(0, 1, 2\)") as caught:
+        evaluated(EVERY)
+    assert "63 of 64 values are finished" in caught.value.__notes__[0]
+    assert len(evaluated.store) == 63
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+from shapiq_oddshap import EvaluatedGame, EvaluationError
+
+flag = Path("flag")
+
+def game(coalitions):
+    if coalitions[0].sum() == 3 and not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return coalitions.sum(axis=1) + 0.0
+
+every = (np.arange(64)[:, None] >> np.arange(6) & 1).astype(bool)
+if __name__ == "__main__":
+    wrapped = EvaluatedGame(game, n=6, n_jobs=2, store="s.sqlite", retries=int(sys.argv[1]))
+    try:
+        assert (wrapped(every) == every.sum(axis=1)).all()
+        print("all")
+    except EvaluationError as error:
+        print(error)
+        assert len(wrapped.store) < 64
+        assert (wrapped(every) == every.sum(axis=1)).all()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no SIGKILL on Windows")
+@pytest.mark.parametrize("retries", [0, 1])
+def test_a_killed_worker_says_how_to_go_on_or_is_replaced(retries, tmp_path):
+    (tmp_path / "killed.py").write_text(KILLED)
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "killed.py", str(retries)], cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    if retries:
+        assert run.stdout == "all\n"
+    else:
+        for words in ("worker was killed", "of 64 values are finished", "s.sqlite", "n_jobs"):
+            assert words in run.stdout
+
+
+class FitCounter:
+    """A model of TabPFN's interface: it is fitted again for every coalition."""
+
+    def __init__(self):
+        self.fits = 0
+
+    def fit(self, x, y):
+        self.fits += 1
+        self.mean = float(np.mean(y)) + x.shape[1]
+        return self
+
+    def predict(self, x):
+        return np.full(len(x), self.mean)
+
+
+def test_an_imputer_that_refits_gets_large_batches():
+    data = np.random.default_rng(0).normal(size=(20, N))
+    model = FitCounter()
+    imputer = shapiq.TabPFNImputer(
+        model, data, data[:, 0], x_test=data[:5], predict_function=lambda m, x: m.predict(x)
+    )
+    game = EvaluatedGame(imputer.fit(data[0]))
+    before = model.fits
+    game(EVERY[1:])
+    assert model.fits - before <= len(EVERY) + 4
 
 
 def test_a_store_of_another_game_is_noticed(tmp_path):

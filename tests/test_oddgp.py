@@ -142,18 +142,18 @@ def test_approximate_until_refuses_bad_options_before_the_game_is_called(wrong, 
 
 
 MEMORY = """
-import resource
 import numpy as np
 from shapiq_oddshap import OddGP
+from tests.helpers import peak_memory
 rng = np.random.default_rng(0)
 main, hidden = rng.normal(size=40), rng.normal(size=(40, 5)) / 6
 def game(coalitions):
     return coalitions @ main + np.tanh(coalitions @ hidden).sum(axis=1)
-start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+start = peak_memory()
 values, variances = OddGP(40, random_state=0).approximate_with_variance(100_000, game)
-used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - start
+used = peak_memory() - start
 assert np.isfinite(values.values).all() and np.isfinite(variances).all()
-print(used / 2**20)
+print(used / 2**30)
 """
 
 

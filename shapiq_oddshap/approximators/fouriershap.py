@@ -60,7 +60,7 @@ class FourierSHAP(ShapleyApproximator):
         array([ 0.        , -0.66666667,  0.        ,  0.        , -0.66666667])
 
     See Also:
-        - :class:`~shapiq_oddshap.screening.SPEX`: such a transform as a screening strategy.
+        - :class:`~shapiq_oddshap.SPEX`: such a transform as a screening strategy.
     """
 
     efficient = False

@@ -69,16 +69,17 @@ def test_binomials_that_overflow(approximator, n):
 
 
 MEMORY = """
-import resource, sys
+import sys
 import numpy as np
 import shapiq_oddshap
 from shapiq_oddshap.approximators import APPROXIMATORS
+from tests.helpers import peak_memory
 main = np.random.default_rng(0).normal(size=1500)
-start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+start = peak_memory()
 values = APPROXIMATORS[sys.argv[1]](1500, random_state=0).approximate(20_000, lambda c: c @ main)
-used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - start
+used = peak_memory() - start
 assert np.isfinite(values.values).all()
-print(used / 2**20)
+print(used / 2**30)
 """
 
 
