@@ -49,6 +49,9 @@ _WORST_CONDITION = 1e7
 _RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
 """Shrinkage to choose from, relative to the number of rows."""
 
+_NEW_COLUMN = 1e-6
+"""Share of a function of the size that others do not span, from which it counts as another one."""
+
 _RANK_TOLERANCE = 1e-11
 """Smaller singular values, relative to the largest, count as zero: the constraints' are rounding."""
 
@@ -155,17 +158,27 @@ def size_columns(coalitions: np.ndarray, parity: Parity) -> np.ndarray:
         parity: ``"odd"``, or ``"both"`` for the even ones too.
 
     Returns:
-        The columns as rows of shape ``(k, rows)``; so few that they are no linear combination of
-        each other, the constant and the singletons.
+        The columns as rows of shape ``(k, rows)``, of mean square one and orthogonal to each other,
+        to n - 2s, and to the constant if that is fitted. Those that depend on others are left out.
     """
     n = coalitions.shape[1]
     sizes = coalitions.sum(axis=1).astype(float)
-    curves = np.array([1.0 / sizes, -np.log(sizes)])
-    mirrored = np.array([1.0 / (n - sizes), -np.log(n - sizes)])
-    columns = (curves - mirrored)[: max((n - 1) // 2 - 1, 0)]
+    small, large = 1.0 / sizes, 1.0 / (n - sizes)
+    known = [n - 2.0 * sizes]
+    columns = [small - large, np.log(small) - np.log(large)]
     if parity == "both":
-        columns = np.concatenate([columns, (curves + mirrored)[: max(n // 2 - 1, 0)]])
-    return columns
+        known.append(np.ones(len(sizes)))
+        columns += [small + large, np.log(small) + np.log(large)]
+    basis, new = np.zeros((0, len(sizes))), []
+    for index, column in enumerate(known + columns):
+        rest = column
+        for _ in range(2):  # twice is enough for orthogonality to rounding
+            rest = rest - (basis @ rest) @ basis
+        length = np.linalg.norm(rest)
+        if length > _NEW_COLUMN * np.linalg.norm(column):
+            new += [len(basis)] if index >= len(known) else []
+            basis = np.vstack([basis, rest / length])
+    return basis[new] * np.sqrt(len(sizes))
 
 
 def _rows(sample: Sample, parity: Parity) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -323,11 +336,6 @@ def ridge_with_sizes(sample: Sample) -> Fit:
     """
     rows, n = sample.component("odd"), sample.n
     columns = size_columns(rows.coalitions, "odd")
-    columns = (
-        columns / np.sqrt(np.mean(columns**2, axis=1, keepdims=True))
-        if len(rows.targets)
-        else columns
-    )
     design = _Design(
         singletons(n), rows.coalitions, rows.targets, np.ones(len(rows.targets)), columns
     )

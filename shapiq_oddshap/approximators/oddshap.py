@@ -283,9 +283,7 @@ class FourierRegression(ShapleyApproximator):
         if 2 * len(sample.component("odd").targets) == len(sample.values) - 2:
             candidates.append(Process())
         with run.clock("selection"):
-            phi, opinions, weights = averaged(candidates, sample, run.rng)
-        details = {f"{each}_error": opinion.error for each, opinion in opinions.items()}
-        details |= {f"{each}_weight": weight for each, weight in weights.items()}
+            phi, opinions, details = averaged(candidates, sample, run.rng)
         facts = _facts("average", opinions[regression.name].fit, n_terms, name)
         return Fitted(phi, replace(facts, details={**details, **facts.details}))
 
