@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from benchmarks import oddgp, oddgp_ablation, overhead, precompute, readme, suite, table1
+from benchmarks import (
+    interactions,
+    oddgp,
+    oddgp_ablation,
+    overhead,
+    precompute,
+    readme,
+    suite,
+    table1,
+)
 from benchmarks.ablations import ABLATIONS
 from benchmarks.closed_forms import CLOSED_FORMS
 from benchmarks.curves import CURVES, RUNTIME
@@ -33,6 +42,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     SPECTRUM,
     oddgp.EXPERIMENT,
     oddgp_ablation.EXPERIMENT,
+    interactions.EXPERIMENT,
     suite.EXPERIMENT,
 )
 

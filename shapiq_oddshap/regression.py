@@ -31,6 +31,7 @@ __all__ = [
     "Fit",
     "SizeEffects",
     "constrained_least_squares",
+    "fit_even_by_size",
     "fit_terms",
     "leave_one_out_error",
     "main_effects",
@@ -252,6 +253,36 @@ def _cross_validated(
     gram, moments = normal
     left = energy - 2.0 * float(beta @ moments) + float(beta @ gram @ beta)
     return max(left, np.finfo(float).eps * energy) * rows / free**2
+
+
+def fit_even_by_size(sample: Sample, terms: np.ndarray) -> tuple[Fit, np.ndarray]:
+    """Regress the even component on even terms and a free value per size.
+
+    Many games have a function of the size in them, which few terms do not hold: the values per
+    size take it up. The empty and the grand coalition are a size of their own, whose value is what
+    the terms miss there.
+
+    Args:
+        sample: Evaluated coalitions.
+        terms: Terms of even order as boolean rows, shape ``(n_terms, n)``.
+
+    Returns:
+        The regression of the terms, and the values by the size s of the smaller of a coalition and
+        its complement, shape ``(n // 2 + 1,)``; a size of which nothing was drawn has that of 0.
+    """
+    rows = sample.component("even")
+    sizes = rows.coalitions.sum(axis=1)
+    seen, strata = np.unique(np.minimum(sizes, sample.n - sizes), return_inverse=True)
+    columns = (np.arange(len(seen))[:, None] == strata.ravel()).astype(float)
+    design = _Design(terms, rows.coalitions, rows.targets, np.sqrt(rows.weights), columns)
+    enough = len(rows.targets) >= design.width
+    normal = design.normal_equations() if enough else None
+    nothing = np.zeros((0, design.width))
+    beta, solver, condition = _solve(design, nothing, np.zeros(0), normal)
+    own = beta[: len(terms)]
+    by_size = np.full(sample.n // 2 + 1, -own.sum())
+    by_size[seen] = beta[len(terms) :]
+    return Fit(terms, own, solver, condition, len(seen)), by_size
 
 
 def main_effects(sample: Sample) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, cast
@@ -16,7 +17,8 @@ from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.evaluation import check_callable, evaluate
 from shapiq_oddshap.gp import OddGPRecipe
-from shapiq_oddshap.process import fit_process
+from shapiq_oddshap.gp.readout import PAIRWISE
+from shapiq_oddshap.process import fit_pairs_too, fit_process
 from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
 
 if TYPE_CHECKING:
@@ -33,6 +35,10 @@ __all__ = ["OddGP"]
 
 _GROWTH = 1.6
 """How much more than the last budget :meth:`OddGP.approximate_until` tries next."""
+
+
+_MOST_PLAYERS = 200
+"""Of more players, the variances of all pairs would take longer than the whole rest by far."""
 
 
 class OddGP(ShapleyApproximator):
@@ -64,6 +70,8 @@ class OddGP(ShapleyApproximator):
         True
     """
 
+    offered = {1: ("SV",), 2: ("SII", "k-SII")}  # noqa: RUF012
+
     def __init__(
         self,
         n: int,
@@ -78,8 +86,8 @@ class OddGP(ShapleyApproximator):
         Args:
             n: The number of players.
             recipe: The recipe, for experiments with it; ``None`` for the one that was measured best.
-            max_order: 1; shapiq's explainers pass it.
-            index: ``"SV"``; shapiq's explainers pass it.
+            max_order: 1 for Shapley values, 2 for pairwise interactions too, of at most 200 players.
+            index: ``"SV"`` with order 1; ``"SII"`` or ``"k-SII"`` with order 2.
             random_state: The seed; ``None`` takes fresh entropy for every run.
 
         Raises:
@@ -87,6 +95,13 @@ class OddGP(ShapleyApproximator):
             ValueError: If an argument is out of its range.
         """
         super().__init__(n, max_order=max_order, index=index, random_state=random_state)
+        if self.pairwise and self.n > _MOST_PLAYERS:
+            msg = (
+                f"Received n={n} and max_order=2, but at most {_MOST_PLAYERS} players are allowed: "
+                f"{PAIRWISE.count(self.n)} pairs would need a posterior variance each. Please pass "
+                "max_order=1, or take OddSHAP, whose interactions have no variances."
+            )
+            raise ValueError(msg)
         if not isinstance(recipe, OddGPRecipe | None):
             msg = f"Received recipe={recipe!r}, but an OddGPRecipe is required, or None."
             raise TypeError(msg)
@@ -105,15 +120,28 @@ class OddGP(ShapleyApproximator):
         n = self.n
         if np.ptp(sample.values) == 0:
             # a constant sample tells nothing of the scale on which others may differ
-            return Fitted(np.zeros(n), FitFacts(path="constant"), np.full(n, np.inf))
-        fit = fit_process(sample, run.rng, self.recipe, run.clock)
+            zeros = np.zeros(n + PAIRWISE.count(n) * self.pairwise)
+            return Fitted(zeros, FitFacts(path="constant"), np.full(len(zeros), np.inf))
+        even = None
+        if self.pairwise:
+            fit, even = fit_pairs_too(sample, run.rng, self.recipe, run.clock)
+        else:
+            fit = fit_process(sample, run.rng, self.recipe, run.clock)
         facts = FitFacts(
             path=fit.path,
             screener="proxyspex",
             n_terms=fit.n_terms,
             details={"pairs": float(fit.pairs), "noise": fit.noise},
         )
-        return Fitted(fit.values, facts, fit.variances)
+        if even is None:
+            return Fitted(fit.values, facts, fit.variances)
+        details = {"even_pairs": float(even.pairs), "even_noise": even.noise}
+        details["even_terms"] = float(even.n_terms)
+        return Fitted(
+            np.concatenate([fit.values, even.values]),
+            replace(facts, path=f"{fit.path}+{even.path}", details={**facts.details, **details}),
+            np.concatenate([fit.variances, even.variances]),
+        )
 
     def approximate_with_variance(
         self, budget: int, game: Game | Value

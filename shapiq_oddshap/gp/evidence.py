@@ -45,7 +45,7 @@ class SearchOptions:
     most_pairs: int = 1300
     iterations: int = 10
     first_pairs: int = 400
-    first_iterations: int = 30
+    first_iterations: int = 20
     shrinkage: float = 0.5
     usual_noise: float = 1e-2
     noise_shrinkage: float = 0.05

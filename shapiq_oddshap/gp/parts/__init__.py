@@ -1,22 +1,27 @@
 """The parts of the kernel: adding one takes its file and a line here."""
 
 from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
+from shapiq_oddshap.gp.parts.changing_interactions import ChangingInteractions
 from shapiq_oddshap.gp.parts.constant import Constant
 from shapiq_oddshap.gp.parts.main_effects import MainEffects
+from shapiq_oddshap.gp.parts.pair_effects import PairEffects
 from shapiq_oddshap.gp.parts.product import Product
 from shapiq_oddshap.gp.parts.sizes import ChangingEffects, Jump, LearningCurve, SizeSteps
 from shapiq_oddshap.gp.parts.terms import Terms
 
 __all__ = [
+    "EVEN_PARTS",
     "PARTS",
     "SIZE_PARTS",
     "ChangingEffects",
+    "ChangingInteractions",
     "Constant",
     "Hints",
     "Jump",
     "LearningCurve",
     "MainEffects",
     "OnRows",
+    "PairEffects",
     "Part",
     "Product",
     "SizeSteps",
@@ -24,7 +29,16 @@ __all__ = [
 ]
 
 PARTS: tuple[type[Part], ...] = (MainEffects, Product, Terms)
-"""The parts of every kernel, in the order in which they are added up."""
+"""The parts of every odd kernel, in the order in which they are added up."""
 
-SIZE_PARTS: tuple[type[Part], ...] = (SizeSteps, LearningCurve, Jump, ChangingEffects)
+EVEN_PARTS: tuple[type[Part], ...] = (Constant, PairEffects, Product, Terms)
+"""The parts of every even kernel."""
+
+SIZE_PARTS: tuple[type[Part], ...] = (
+    SizeSteps,
+    LearningCurve,
+    Jump,
+    ChangingEffects,
+    ChangingInteractions,
+)
 """Further parts, which join where the evidence asks for them."""

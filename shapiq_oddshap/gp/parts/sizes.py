@@ -16,10 +16,10 @@ from shapiq_oddshap.gp.parts.base import Part
 if TYPE_CHECKING:
     from typing import Self
 
-    from shapiq_oddshap.gp.parts.base import Hints
+    from shapiq_oddshap.gp.parts.base import Hints, Players
     from shapiq_oddshap.sample import Parity
 
-__all__ = ["ChangingEffects", "Jump", "LearningCurve", "SizeSteps"]
+__all__ = ["ChangingEffects", "Jump", "LearningCurve", "SizeSteps", "half_correlation", "sizes_of"]
 
 _START = 0.05
 """Variance at the start: games without such effects are not to be kept from what they need."""
@@ -29,6 +29,11 @@ def sizes_of(x: np.ndarray) -> np.ndarray:
     """Return the sizes of the coalitions of sign rows, shape ``(m,)``."""
     n = x.shape[1]
     return np.rint((n - x.sum(axis=1)) / 2).astype(np.intp)
+
+
+def half_correlation(n: int, length: float, parity: Parity) -> np.ndarray:
+    """Return the odd or even half under ``s -> n - s`` of ``exp(-|s - s'| / length)``."""
+    return _half(_correlation(n, length), parity)
 
 
 def _correlation(n: int, length: float) -> np.ndarray:
@@ -80,6 +85,17 @@ class _SizeFunction(Part):
         ends = self.covariance(n)[np.ix_([0, n], [0, n])]
         out += self.variance * (ends.trace() - 2.0 * ends[0, 1]) / n**2
 
+    def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+        """Add ``(g(n) - g(n - 1) - g(1) + g(0)) / (n - 1)`` for every pair; see :class:`Part`."""
+        del players
+        curvature = _curvature(x.shape[1]) @ self.covariance(x.shape[1])
+        out += self.variance * curvature[sizes_of(x)][:, None]
+
+    def add_pair_prior_variances(self, out: np.ndarray) -> None:
+        """Add the variance of that; see :class:`Part`."""
+        weights = _curvature(len(out))
+        out += self.variance * (weights @ self.covariance(len(out)) @ weights)
+
 
 @dataclass(frozen=True, eq=False)
 class SizeSteps(_SizeFunction):
@@ -128,7 +144,7 @@ class ChangingEffects(Part):
     def covariance(self, n: int) -> np.ndarray:
         """Return the covariance of every ``h_i`` at unit variance, ``(n + 1, n + 1)``."""
         twin: dict[Parity, Parity] = {"odd": "even", "even": "odd", "both": "both"}
-        return _half(_correlation(n, self.length * n), twin[self.parity])
+        return half_correlation(n, self.length * n, twin[self.parity])
 
     def matrix(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return ``(x . x' / n) kappa(s, s')``; see :class:`Part`."""
@@ -150,6 +166,21 @@ class ChangingEffects(Part):
         own, other = np.einsum("ks,st,kt->k", shares, self.covariance(n), shares)
         out += (self.variance / n) * (own + (n - 1) * other)
 
+    def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+        """Add what a pair gets of its two players' effects and of all others'; see :class:`Part`."""
+        n = x.shape[1]
+        own, other = _pair_shares(n) @ self.covariance(n)[:, sizes_of(x)]
+        both = x[:, players[0]] + x[:, players[1]]
+        rest = x.sum(axis=1, keepdims=True) - both
+        out += (self.variance / n) * (both * own[:, None] + rest * other[:, None])
+
+    def add_pair_prior_variances(self, out: np.ndarray) -> None:
+        """Add the variances of own and other effects, which are independent; see :class:`Part`."""
+        n = len(out)
+        shares = _pair_shares(n)
+        own, other = np.einsum("ks,st,kt->k", shares, self.covariance(n), shares)
+        out += (self.variance / n) * (2.0 * own + (n - 2) * other)
+
 
 def _shares(n: int) -> np.ndarray:
     """Return the Shapley values of ``x_i h(s)`` as weights of ``h(0) .. h(n)``, shape ``(2, n + 1)``.
@@ -162,3 +193,27 @@ def _shares(n: int) -> np.ndarray:
     total = np.zeros(n + 1)
     total[[0, n]] = -1.0
     return np.stack([own, (total - own) / max(n - 1, 1)])
+
+
+def _curvature(n: int) -> np.ndarray:
+    """Return the interaction of any pair in a function of the size as weights, ``(n + 1,)``.
+
+    The mean over ``t`` of ``g(t + 2) - 2 g(t + 1) + g(t)`` telescopes to the sizes next to the ends.
+    """
+    weights = np.zeros(n + 1)
+    np.add.at(weights, [0, 1, n - 1, n], [1.0, -1.0, -1.0, 1.0])
+    return weights / (n - 1)
+
+
+def _pair_shares(n: int) -> np.ndarray:
+    """Return the interactions of ``x_i h(s)`` as weights of ``h(0) .. h(n)``, ``(2, n + 1)``.
+
+    A pair with player i gets ``h(0) + h(1) - h(n - 1) - h(n)``, one without it
+    ``h(0) - h(n) - (h(1) - h(n - 1)) n / (n - 2)``, each divided by ``n - 1``.
+    """
+    shares = np.zeros((2, n + 1))
+    np.add.at(shares[0], [0, 1, n - 1, n], [1.0, 1.0, -1.0, -1.0])
+    if n > 2:
+        slope = n / (n - 2)
+        np.add.at(shares[1], [0, 1, n - 1, n], [1.0, -slope, slope, -1.0])
+    return shares / (n - 1)
