@@ -15,6 +15,7 @@ from benchmarks import (
     interactions,
     oddgp,
     oddgp_ablation,
+    outputs,
     overhead,
     precompute,
     readme,
@@ -90,6 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")
     module = [sys.executable, "-m", "benchmarks.evaluation"]
     command.set_defaults(run=lambda _, arguments: subprocess.call([*module, *arguments[1:]]))
+    command = commands.add_parser("outputs", help=outputs.QUESTION, description=outputs.QUESTION)
+    outputs.add_options(command)
+    command.set_defaults(run=outputs.run)
     purpose = "Write the tables of benchmarks/README.md anew, from the committed results."
     command = commands.add_parser("readme", help=purpose, description=purpose)
     command.set_defaults(run=lambda *_: readme.write(EXPERIMENTS))

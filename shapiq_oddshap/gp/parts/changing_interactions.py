@@ -60,7 +60,8 @@ class ChangingInteractions(Part):
 
     def covariance(self, n: int) -> np.ndarray:
         """Return the covariance of the coefficients over the sizes, ``(n + 1, n + 1)``."""
-        return half_correlation(n, self.length * n, "even")
+        sizes = np.arange(n + 1)
+        return half_correlation(n, sizes, sizes, self.length * n, "even")
 
     def matrix(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the product times the covariance of the sizes; see :class:`Part`."""
