@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import time
-import warnings
 from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from scipy.stats import gmean
 
 from benchmarks.experiment import Experiment, Planned
 from benchmarks.games import (
     GAMES,
     PAPER_GAMES,
-    CountedGame,
+    Instance,
     Source,
     explained_tree,
     games_of,
     load_instance,
 )
-from benchmarks.methods import Method, MethodUnavailableError, shapiq_builder
+from benchmarks.methods import Method, shapiq_builder
 from benchmarks.report import table
-from benchmarks.runner import Row, Task, row_of
+from benchmarks.runner import Row, Task, row_of, row_or_note, run_counted
 from benchmarks.suite import add_options, choose, domain_of
 from benchmarks.suite import sources as suite_sources
 from shapiq_oddshap import OddGP, OddSHAP
@@ -55,8 +53,8 @@ _FLOOR = 1e-9
 """Smaller errors, over the mean squared interaction, are rounding and count as this."""
 
 
-_DEGENERATE = 1e15
-"""Largest interaction over the median one from which on a game is an accident of arithmetic."""
+_DEGENERATE = 1e30
+"""Largest interaction from which on a game is an accident of arithmetic."""
 
 
 def _pairs(cls: Any, **options: Any) -> Method:  # noqa: ANN401
@@ -119,51 +117,29 @@ def measure(task: Task) -> list[Row]:
     """Run one approximation; the error is relative to the mean squared interaction."""
     instance = load_instance(task.source, task.instance)
     exact = _exact(task, instance.n, instance.value_function)
-    if np.abs(exact).max() > _DEGENERATE * np.median(np.abs(exact)):
+    if np.abs(exact).max() > _DEGENERATE:
         note = f"left out: one value is {np.abs(exact).max():.0e}, a division by zero"
         return [row_of(task, n=instance.n, note=note)]
-    game, covered = CountedGame(instance), None
-    try:
-        with threadpool_limits(1), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            start = time.perf_counter()
-            method = _METHODS[task.method].build(n=instance.n, random_state=task.instance)
-            if task.method in _OWN:
-                found_all = method.estimate(task.budget, game)  # type: ignore[attr-defined]
-                values, variances = found_all.values, found_all.variances  # noqa: PD011
-            else:
-                values, variances = method.approximate(task.budget, game), None
-            seconds = time.perf_counter() - start - game.seconds
-    except MethodUnavailableError as error:
-        return [row_of(task, n=instance.n, note=f"left out: {error}")]
-    except Exception as error:  # noqa: BLE001 - a method that fails is a result of the comparison
-        return [row_of(task, n=instance.n, note=f"{type(error).__name__}: {str(error)[:200]}")]
-    if task.method == _REFERENCE:
-        return [_row(task, instance.n, game, seconds, 0.0)]
-    found = _read(values, instance.n)
-    if variances is not None:
-        width = 1.6449 * np.sqrt(variances[instance.n :]) + 1e-9 * np.abs(exact).max()
-        covered = float(np.mean(np.abs(found - exact) <= width))
-    relative = float(np.mean((found - exact) ** 2) / np.mean(exact**2))
-    return [_row(task, instance.n, game, seconds, relative, covered)]
+    return [row_or_note(task, instance.n, lambda: _measured(task, instance, exact))]
 
 
-def _row(
-    task: Task,
-    n: int,
-    game: CountedGame,
-    seconds: float,
-    value: float,
-    covered: float | None = None,
-) -> Row:
-    """Return the row of a run that succeeded."""
+def _measured(task: Task, instance: Instance, exact: np.ndarray) -> Row:
+    """Return the row of a run that succeeds."""
+    run = run_counted(_METHODS[task.method].build, instance, task.budget, task.instance)
+    value, covered = 0.0, None
+    if task.method != _REFERENCE:
+        pairs = Instance(len(exact), instance.value_function, exact)
+        found = _read(run.values, instance.n)
+        value = pairs.mean_squared_error(found) / pairs.mean_square()
+        if run.variances is not None:
+            covered = pairs.coverage(found, run.variances[instance.n :])
     return row_of(
         task,
-        n=n,
+        n=instance.n,
         value=value,
         covered=covered,
-        evaluations=game.evaluations,
-        seconds=round(seconds, 6),
+        evaluations=run.evaluations,
+        seconds=round(run.seconds, 6),
     )
 
 
@@ -224,7 +200,8 @@ def _ratios(rows: pd.DataFrame, factor: int, own: str, peers: Sequence[str]) -> 
     """Return one's error over the least of others' by game."""
     some = rows[rows["budget"] == factor * rows["n"]]
     errors = some.pivot_table(index="game", columns="method", values="value").clip(lower=_FLOOR)
-    ratios: pd.Series = errors[own] / errors[[p for p in peers if p in errors]].min(axis=1)
+    errors = errors.reindex(columns=[own, *peers])
+    ratios: pd.Series = errors[own] / errors[list(peers)].min(axis=1)
     return ratios.dropna()
 
 
@@ -237,17 +214,12 @@ def _reached(rows: pd.DataFrame) -> dict[str, float]:
     time_ratio = (seconds["oddgp"] / seconds[_REFERENCE]).dropna()
     names = iter(TARGETS)
     return {
-        next(names): _mean(best[20]),
-        next(names): _mean(best[60]),
+        next(names): gmean(best[20]),
+        next(names): gmean(best[60]),
         next(names): max(float(best[20].max()), float(best[60].max())),
-        next(names): _mean(proxy),
-        next(names): _mean(time_ratio),
+        next(names): gmean(proxy),
+        next(names): gmean(time_ratio),
     }
-
-
-def _mean(ratios: pd.Series) -> float:
-    """Return the geometric mean."""
-    return float(np.exp(np.log(ratios).mean()))
 
 
 def _coverage(rows: pd.DataFrame) -> dict[str, float]:
