@@ -81,7 +81,7 @@ def test_table_bits_are_players_and_full_budget_is_exact(table):
 
 @pytest.mark.parametrize("name", ["cancer", "cg60"])
 def test_tree_game_is_shapiqs(name):
-    pytest.importorskip("shapiq_benchmark", reason="the tree games need shapiq >= 1.8")
+    pytest.importorskip("shapiq_benchmark.runner", reason="the tree games need shapiq >= 1.8")
     from shapiq_games import InterventionalTreeGame  # noqa: PLC0415 - with shapiq >= 1.8
 
     instance = load_instance(Source(name), 3)
@@ -172,7 +172,7 @@ class Sentiment:
 
 
 def test_precompute_writes_a_table_and_goes_on_after_an_interruption(tmp_path, monkeypatch):
-    pytest.importorskip("shapiq_benchmark", reason="language games come with shapiq >= 1.8")
+    pytest.importorskip("shapiq_benchmark.runner", reason="language games come with shapiq >= 1.8")
     model = Sentiment()
     monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(pipeline=lambda **_: model))
     texts, table = tmp_path / "texts.txt", tmp_path / "own.npz"

@@ -79,7 +79,8 @@ def test_results_survive_shapiqs_tools(approximator, tmp_path):
 
 
 def test_the_benchmark_runner_runs_it(approximator):
-    benchmark = pytest.importorskip("shapiq_benchmark", reason="came with shapiq 1.8")
+    pytest.importorskip("shapiq_benchmark.runner", reason="came with shapiq 1.8")
+    benchmark = pytest.importorskip("shapiq_benchmark")
     built = benchmark.runner.build_approximator(
         approximator, n_players=5, index="SV", order=1, random_state=0
     )

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from shapiq_oddshap.gp.parts.base import Part
-from shapiq_oddshap.sample import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ChangingEffects", "Jump", "LearningCurve", "SizeSteps", "half_correlation", "sizes_of"]
 
+_SIZES_AT_ONCE = 1024
 _START = 0.05
 """Variance at the start: games without such effects are not to be kept from what they need."""
 
@@ -187,8 +187,8 @@ class ChangingEffects(Part):
         n = len(out)
         shares = _shares(n)
         sizes, own, other = np.arange(n + 1), 0.0, 0.0
-        for start in range(0, n + 1, BLOCK):  # for very many players, the whole would not fit
-            rows = slice(start, start + BLOCK)
+        for start in range(0, n + 1, _SIZES_AT_ONCE):  # the whole may not fit
+            rows = slice(start, start + _SIZES_AT_ONCE)
             covariance = self.covariance(n, sizes[rows], sizes)
             added = np.einsum("ks,st,kt->k", shares[:, rows], covariance, shares)
             own, other = own + added[0], other + added[1]
