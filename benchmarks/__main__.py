@@ -233,8 +233,12 @@ def _available(
     games, skipped = [], {}
     for source in experiment.sources(args):
         try:
-            chosen = experiment.choose(args, source, count_instances(source))
-            games.append(Planned(source, count_players(source), chosen))
+            count = count_instances(source)
+            chosen = experiment.choose(args, source, count)
+            if chosen:
+                games.append(Planned(source, count_players(source), chosen))
+            else:
+                skipped[source.name] = f"none of its instances is asked for (it has {count})"
         except GameUnavailableError as error:
             skipped[source.name] = str(error)
     return games, skipped

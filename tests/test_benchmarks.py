@@ -19,6 +19,7 @@ from benchmarks import (
     claims,
     experiment,
     games,
+    interactions,
     oddgp,
     oddgp_ablation,
     overhead,
@@ -430,6 +431,22 @@ def test_ablation_ratios_are_to_the_estimator_as_it_is():
     )
     page = oddgp_ablation.summarise(rows, None)
     assert "| no correction | correction | 30 (0.90) | 3.00 | 1 |" in page
+
+
+def test_interactions_are_measured_where_most_are_none_at_all(tmp_path):
+    """Half the pairs and more of a tree game have no interaction, which is no accident."""
+    coalitions = (np.arange(2**N)[:, None] >> np.arange(N) & 1).astype(bool)
+    values = coalitions @ np.arange(1.0, N + 1) + 3.0 * coalitions[:, :2].all(axis=1)
+    source = Source("pair", tmp_path / "pair.npz")
+    np.savez(source.table, n_players=N, values=[values], shapley_values=np.ones((1, N)))
+    exact = interactions._exact(runner.Task(source, 0, "", 0), N, games.table_lookup(values, N))
+    np.testing.assert_allclose(exact, [3.0] + [0.0] * (N * (N - 1) // 2 - 1), atol=1e-12)
+    (row,) = interactions.measure(runner.Task(source, 0, "oddgp", 2**N))
+    assert row.note == ""
+    assert row.value < 1e-20
+    assert row.covered == 1
+    (refused,) = interactions.measure(runner.Task(source, 0, "oddgp", 1))
+    assert "budget=1" in refused.note
 
 
 def test_rows_name_the_versions_and_older_files_are_read(table, tmp_path):

@@ -442,3 +442,13 @@ def test_sparse_games_are_judged_by_quantile_and_noise(ours, quantile, excess):
     assert bars["OddSHAP, sparse games at 2n - 2 to 2n + 6, 90 % quantile of the error"] is quantile
     text = "OddSHAP there over the better of OddSHAP and LeverageSHAP, in standard errors"
     assert bars[text] is excess
+
+
+def test_a_family_without_untouched_instances_is_named(tables, tmp_path, capsys):
+    write_table(tmp_path / "single-unsupervised-7.npz", 5, instances=1)
+    command = ["suite", "--tables", str(tables), "--games", "bike*", "--split", "untouched"]
+    command += ["--table", str(tmp_path / "single-unsupervised-7.npz"), "--methods", "oddgp"]
+    assert command_line.main([*command, "--output", str(tmp_path / "out")]) == 0
+    expected = "single-unsupervised-7: none of its instances is asked for (it has 1)"
+    assert expected in capsys.readouterr().out
+    assert set(pd.read_csv(tmp_path / "out" / "results.csv")["instance"]) == {2}
