@@ -223,7 +223,8 @@ def _ratios(rows: pd.DataFrame, factor: int, own: str, peers: Sequence[str]) -> 
     """Return one's error over the least of others' by game."""
     some = rows[rows["budget"] == factor * rows["n"]]
     errors = some.pivot_table(index="game", columns="method", values="value").clip(lower=_FLOOR)
-    ratios: pd.Series = errors[own] / errors[[p for p in peers if p in errors]].min(axis=1)
+    errors = errors.reindex(columns=[own, *peers])
+    ratios: pd.Series = errors[own] / errors[list(peers)].min(axis=1)
     return ratios.dropna()
 
 
@@ -233,6 +234,7 @@ def _reached(rows: pd.DataFrame) -> dict[str, float]:
     best = {factor: _ratios(rows, factor, "oddgp", peers) for factor in (20, 60)}
     proxy = _ratios(rows, 60, "oddshap", ["proxyshap"])
     seconds = rows.pivot_table(index=["game", "budget"], columns="method", values="seconds")
+    seconds = seconds.reindex(columns=["oddgp", _REFERENCE])
     time_ratio = (seconds["oddgp"] / seconds[_REFERENCE]).dropna()
     names = iter(TARGETS)
     return {
