@@ -16,7 +16,7 @@ test: $(VENV)/.dev
 # The lower bounds of pyproject.toml, in an environment of their own.
 test-lowest: $(LOWEST)/.installed
 	$(LOWEST)/bin/python -m pytest -q -n 2 tests/test_theorems.py tests/test_sampling.py \
-		tests/test_regression.py tests/test_trees.py tests/test_oddshap.py tests/test_gp.py
+		tests/test_regression.py tests/test_trees.py tests/test_oddshap.py tests/gp tests/test_threads.py
 
 $(LOWEST)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(LOWEST)

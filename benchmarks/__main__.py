@@ -15,6 +15,7 @@ from benchmarks import (
     interactions,
     oddgp,
     oddgp_ablation,
+    outputs,
     overhead,
     precompute,
     readme,
@@ -22,16 +23,10 @@ from benchmarks import (
     table1,
 )
 from benchmarks.ablations import ABLATIONS
+from benchmarks.closed_forms import CLOSED_FORMS
 from benchmarks.curves import CURVES, RUNTIME
 from benchmarks.experiment import Experiment, Planned
-from benchmarks.games import (
-    GAMES,
-    GameUnavailableError,
-    Source,
-    count_instances,
-    load_instance,
-    resolve_games,
-)
+from benchmarks.games import GAMES, GameUnavailableError, count_instances, count_players
 from benchmarks.methods import METHODS, MethodUnavailableError, resolve_methods
 from benchmarks.report import provenance, recorded, table
 from benchmarks.runner import run_tasks
@@ -96,6 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")
     module = [sys.executable, "-m", "benchmarks.evaluation"]
     command.set_defaults(run=lambda _, arguments: subprocess.call([*module, *arguments[1:]]))
+    command = commands.add_parser("outputs", help=outputs.QUESTION, description=outputs.QUESTION)
+    outputs.add_options(command)
+    command.set_defaults(run=outputs.run)
     purpose = "Write the tables of benchmarks/README.md anew, from the committed results."
     command = commands.add_parser("readme", help=purpose, description=purpose)
     command.set_defaults(run=lambda *_: readme.write(EXPERIMENTS))
@@ -106,18 +104,20 @@ def _add_options(command: argparse.ArgumentParser, experiment: Experiment) -> No
     """Add what all experiments take."""
     command.add_argument(
         "--games",
+        "--families",
         type=lambda text: text.split(","),
         default=list(experiment.games),
         metavar="A,B",
-        help=f"games, of {', '.join(GAMES)} (default: all)",
+        help=f"games, of {', '.join([*GAMES, *CLOSED_FORMS])} (default: {', '.join(experiment.games)})",
     )
     command.add_argument(
         "--table",
         type=Path,
         action="append",
         default=[],
-        metavar="FILE",
-        help="a further game of precomputed values (.npz); may be repeated",
+        metavar="PATH",
+        help="a further game of precomputed values: a table, a game that shapiq stored, or a folder "
+        "of such files; may be repeated",
     )
     command.add_argument(
         "--tables",
@@ -134,10 +134,6 @@ def _add_options(command: argparse.ArgumentParser, experiment: Experiment) -> No
         help="explained predictions per game (default: %(default)s, or as many as a table holds)",
     )
     command.add_argument(
-        "--first", type=int, default=0, metavar="K",
-        help="leave out the first K of them, such as those that chose a recipe",
-    )  # fmt: skip
-    command.add_argument(
         "--methods",
         type=lambda text: text.split(","),
         default=experiment.methods,
@@ -151,6 +147,12 @@ def _add_options(command: argparse.ArgumentParser, experiment: Experiment) -> No
         help="evaluations instead of the experiment's own",
     )
     command.add_argument(
+        "--budgets-per-player",
+        type=lambda text: [float(part) for part in text.split(",")],
+        metavar="F,F",
+        help="evaluations per player instead of the experiment's own",
+    )
+    command.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="processes (default: %(default)s)"
     )
     command.add_argument(
@@ -160,32 +162,47 @@ def _add_options(command: argparse.ArgumentParser, experiment: Experiment) -> No
         metavar="DIR",
         help="where results.csv, README.md and figures go (default: %(default)s)",
     )
-    if experiment.check is not None:
-        command.add_argument(
-            "--check", action="store_true", help="exit with 1 if a target is missed"
-        )
     command.add_argument(
         "--resume",
         action=argparse.BooleanOptionalAction,
         default=True,
         help="keep the rows that results.csv already holds and run the others (the default)",
     )
+    command.add_argument(
+        "--reuse",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a results.csv of another run, whose rows on the same instances and budgets come along, "
+        "of whatever method; may be repeated",
+    )
+    if experiment.met is not None:
+        command.add_argument("--check", action="store_true", help="exit with 1 if a bar is missed")
+    experiment.add_options(command)
 
 
 def _run_experiment(args: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Run an experiment and write its results."""
     experiment: Experiment = args.experiment
     methods = resolve_methods(args.methods, extra=experiment.methods or ())
-    sources = (experiment.resolve or resolve_games)(args.games, args.tables, args.table)
-    games, skipped = _available(sources, args.first, args.instances)
+    games, skipped = _available(experiment, args)
     for name, reason in skipped.items():
         print(f"Skipped {name}: {reason}.")
     if not games:
         return os.EX_UNAVAILABLE
-    tasks = [task for game in games for task in experiment.plan(game, methods, args.budgets)]
+    for file in args.reuse:
+        if not file.is_file():
+            sys.exit(f"python -m benchmarks: there is no {file} to reuse; give a results.csv")
+    tasks = [
+        task for game in games for task in experiment.plan(game, methods, _budgets(args, game.n))
+    ]
     with recorded(args.output, arguments, resume=args.resume):
         results = args.output / "results.csv"
-        run_tasks(tasks, results, work=experiment.work, jobs=args.jobs, resume=args.resume)
+        run_tasks(
+            tasks, results, work=experiment.work, jobs=args.jobs, resume=args.resume,
+            reuse=args.reuse,
+        )  # fmt: skip
     text = summary(experiment, args.output)
     discussion = args.output / "discussion.md"
     if discussion.exists():  # written by hand, so that it survives the next run
@@ -196,26 +213,37 @@ def _run_experiment(args: argparse.Namespace, arguments: Sequence[str]) -> int:
     (args.output / "README.md").write_text(header + text)
     print(text)
     print(f"Written to {args.output}.")
-    if not getattr(args, "check", False) or experiment.check is None:
+    if experiment.met is None or not args.check:
         return os.EX_OK
-    rows = pd.read_csv(args.output / "results.csv")
-    missed = experiment.check(rows[rows["value"].notna()])
-    print("\n".join(missed or ["All targets are met."]))
-    return 1 if missed else os.EX_OK
+    return os.EX_OK if experiment.met(with_values(args.output)) else 1
+
+
+def _budgets(args: argparse.Namespace, n: int) -> list[int] | None:
+    """Return the given budgets of a game of ``n`` players, ``None`` for the experiment's own."""
+    if args.budgets_per_player:
+        return [round(factor * n) for factor in args.budgets_per_player]
+    budgets: list[int] | None = args.budgets
+    return budgets
 
 
 def _available(
-    sources: list[Source], first: int, instances: int
+    experiment: Experiment, args: argparse.Namespace
 ) -> tuple[list[Planned], dict[str, str]]:
     """Return the games that can be built here, and why the others cannot."""
     games, skipped = [], {}
-    for source in sources:
+    for source in experiment.sources(args):
         try:
-            count = min(instances, count_instances(source))
-            games.append(Planned(source, load_instance(source, 0).n, range(first, count)))
+            chosen = experiment.choose(args, source, count_instances(source))
+            games.append(Planned(source, count_players(source), chosen))
         except GameUnavailableError as error:
             skipped[source.name] = str(error)
     return games, skipped
+
+
+def with_values(directory: Path) -> pd.DataFrame:
+    """Return those of a directory's rows that have a value."""
+    rows = pd.read_csv(directory / "results.csv")
+    return rows[rows["value"].notna()]
 
 
 def summary(experiment: Experiment, directory: Path) -> str:
@@ -228,7 +256,20 @@ def summary(experiment: Experiment, directory: Path) -> str:
     if len(without):
         lines = [[*map(str, key), str(count)] for key, count in without.items()]
         text += "\n## Without a value\n\n" + table(["method", "game", "reason", "runs"], lines)
-    return text
+    return text + _mixed_versions(rows)
+
+
+def _mixed_versions(rows: pd.DataFrame) -> str:
+    """Return which methods' rows were made by several versions, or nothing."""
+    versions = rows["versions"].fillna("not noted")
+    counts = versions.groupby([rows["method"], versions]).size()
+    lines = [
+        [str(method), str(version), str(count)]
+        for (method, version), count in counts.items()
+        if len(counts[method]) > 1
+    ]
+    header = ["method", "version", "rows"]
+    return "\n## Rows by several versions\n\n" + table(header, lines) if lines else ""
 
 
 if __name__ == "__main__":

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import gmean
 
-from benchmarks.experiment import Experiment, Planned, games_of
-from benchmarks.figures import GAME_TITLES, ratio_figure
+from benchmarks.experiment import Experiment, Planned
+from benchmarks.figures import ratio_figure
+from benchmarks.games import game_title, games_of
 from benchmarks.methods import METHODS
 from benchmarks.report import table
 from benchmarks.runner import Task
@@ -152,15 +154,13 @@ def _table(data: pd.DataFrame, labels: Sequence[str], axis: str) -> str:
             str(budget),
             label,
             *("-" if np.isnan(r) else f"{r:.3g}" for r in medians.loc[(budget, label), games]),
-            f"{np.exp(np.log(medians.loc[(budget, label)]).mean()):.3g}",
+            f"{gmean(medians.loc[(budget, label)], nan_policy='omit'):.3g}",
         ]
         for budget in sorted(data["budget"].unique())
         for label in labels
         if (budget, label) in medians.index
     ]
-    return table(
-        ["evaluations", axis, *(GAME_TITLES.get(g, g) for g in games), "geometric mean"], lines
-    )
+    return table(["evaluations", axis, *(game_title(g) for g in games), "geometric mean"], lines)
 
 
 def _experiment(

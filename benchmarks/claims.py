@@ -9,10 +9,10 @@ from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import gmean
 
 from benchmarks.ablations import DEPTH, ETA, PAIRING, TREES, Ablation, ratios
-from benchmarks.experiment import games_of
-from benchmarks.figures import GAME_TITLES
+from benchmarks.games import game_title, games_of
 from benchmarks.methods import PAPER_NAMES
 from benchmarks.report import table
 from benchmarks.table1 import mean_errors, paper_errors
@@ -59,7 +59,7 @@ def claims_table(results: Results) -> str:
         measured, verdict = "not run", "open"
         if claim.needs in results:
             by_game, holds = claim.judge(results[claim.needs])
-            measured = ", ".join(f"{GAME_TITLES.get(k, k)} {v}" for k, v in by_game.items())
+            measured = ", ".join(f"{game_title(k)} {v}" for k, v in by_game.items())
             verdict = _verdict(holds)
         lines.append([claim.text, f"`{claim.needs}`: {measured}", verdict])
     return table(["the paper's claim", "what we measured", "holds?"], lines)
@@ -97,11 +97,6 @@ def _at_most_double(factor: float) -> bool:
 def _present(rows: pd.DataFrame, games: Sequence[str]) -> list[str]:
     """Return those of the games that the rows hold."""
     return [game for game in games_of(rows) if game in games]
-
-
-def _geometric_mean(figures: pd.Series) -> float:
-    """Return the geometric mean of what is known."""
-    return float(np.exp(np.log(figures).mean()))
 
 
 # Table 1
@@ -166,7 +161,7 @@ def low_budgets(rows: pd.DataFrame) -> Judgement:
         medians = _medians(rows, game)
         medians = medians[medians.index < _sufficient(rows, game)]
         best = medians[["proxy", "regressionmsr", "leverageshap"]].min(axis=1)
-        factors[game] = _geometric_mean(medians["oddshap"] / best)
+        factors[game] = gmean(medians["oddshap"] / best, nan_policy="omit")
     return _judged(factors, _at_most_double)
 
 
@@ -248,7 +243,7 @@ def others_are_faster(rows: pd.DataFrame) -> Judgement:
     seconds = _seconds(rows)
     names = ("msr", "leverageshap", "fouriershap", "permutation")
     found = [name for name in names if name in seconds]
-    factors = {name: _geometric_mean(seconds[name] / seconds["oddshap"]) for name in found}
+    factors = {name: gmean(seconds[name] / seconds["oddshap"], nan_policy="omit") for name in found}
     return _judged(factors, _below_one)
 
 

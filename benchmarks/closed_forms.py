@@ -1,32 +1,62 @@
-"""Games of many players with known Shapley values that are no trees."""
+"""Games of many players with known Shapley values that are no trees.
+
+The values of all but a network are exact in closed form. Those of the network are a reference: the
+mean over so many permutations, each with its reverse, that its own error, which is estimated along,
+is small beside the errors that it judges.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.instance import Instance
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-    Values = Callable[[np.ndarray], np.ndarray]
+    from benchmarks.instance import Values
 
 __all__ = [
     "CLOSED_FORMS",
+    "ClosedForm",
     "digits_network",
     "kernel_machine",
     "nearest_neighbours",
     "permutation_reference",
-    "sparse_products",
+    "sparse_triples",
 ]
 
 _TEST_POINTS, _NEIGHBOURS = 20, 5
 _PERMUTATIONS = 20_000
 """Antithetic pairs of the digits' reference, whose own error is then far below what it judges."""
+_TRIPLES = 12
 
 
-def nearest_neighbours(n: int, seed: int) -> tuple[Values, np.ndarray]:
+@dataclass(frozen=True)
+class ClosedForm:
+    """A game by its recipe.
+
+    Attributes:
+        n: Number of players.
+        domain: What it is a case of.
+        make: Returns an instance by its number, which is its seed too, and the folder in which
+            references may be kept.
+        instances: How many there are.
+    """
+
+    n: int
+    domain: str
+    make: Callable[[int, Path | None], Instance]
+    instances: int = 3
+
+
+def nearest_neighbours(n: int, seed: int, _folder: Path | None = None) -> Instance:
     """Return data valuation by k nearest neighbours, exact in closed form (Jia et al., 2019).
 
     A training point's worth is its share in the accuracy of a 5-nearest-neighbour classifier on 20
@@ -35,9 +65,6 @@ def nearest_neighbours(n: int, seed: int) -> tuple[Values, np.ndarray]:
     Args:
         n: Number of training points, the players.
         seed: Draws the points.
-
-    Returns:
-        The value function and the Shapley values.
     """
     rng = np.random.default_rng([seed, n])
     centres = rng.normal(size=(2, 10))
@@ -61,10 +88,10 @@ def nearest_neighbours(n: int, seed: int) -> tuple[Values, np.ndarray]:
         steps = (matches[:-1] - matches[1:]) / _NEIGHBOURS * np.minimum(_NEIGHBOURS, rank) / rank
         last = matches[-1] * min(_NEIGHBOURS, n) / (n * _NEIGHBOURS)
         shapley[nearest] += last + np.concatenate([np.cumsum(steps[::-1])[::-1], [0.0]])
-    return values, shapley / _TEST_POINTS
+    return Instance(n, values, shapley / _TEST_POINTS)
 
 
-def kernel_machine(n: int, seed: int) -> tuple[Values, np.ndarray]:
+def kernel_machine(n: int, seed: int, _folder: Path | None = None) -> Instance:
     """Return a machine of radial basis functions, exact by Gauss-Legendre quadrature.
 
     A product kernel over the present features is a product over players, so that the Shapley value
@@ -73,15 +100,10 @@ def kernel_machine(n: int, seed: int) -> tuple[Values, np.ndarray]:
     Args:
         n: Number of features, the players.
         seed: Draws the machine.
-
-    Returns:
-        The value function and the Shapley values.
     """
-    rng = np.random.default_rng([seed, n])
-    row, centres = rng.normal(size=n), rng.normal(size=(40, n))
-    factors = np.exp(-((centres - row) ** 2) / n)
-    weights = rng.normal(size=40)
-    logs = np.log(factors)
+    row, centres, weights = kernel_parameters(n, seed)
+    logs = -((centres - row) ** 2) / n
+    factors = np.exp(logs)
 
     def values(coalitions: np.ndarray) -> np.ndarray:
         result: np.ndarray = np.exp(coalitions @ logs.T) @ weights
@@ -93,18 +115,21 @@ def kernel_machine(n: int, seed: int) -> tuple[Values, np.ndarray]:
         mixed = 1.0 + node * (factors - 1.0)
         others = np.prod(mixed, axis=1, keepdims=True) / mixed
         shapley += mass * (weights @ (others * (factors - 1.0)))
-    return values, shapley
+    return Instance(n, values, shapley)
 
 
-def digits_network(n: int, seed: int) -> tuple[Values, np.ndarray]:
-    """Return a network on the digits, absent pixels at their mean; reference by permutations.
+def kernel_parameters(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the explained row ``(n,)``, the centres ``(40, n)`` and their weights ``(40,)``."""
+    rng = np.random.default_rng([seed, n])
+    return rng.normal(size=n), rng.normal(size=(40, n)), rng.normal(size=40)
+
+
+def digits_network(seed: int, folder: Path | None = None) -> Instance:
+    """Return a network's score of its predicted digit, absent pixels at their means.
 
     Args:
-        n: Number of pixels, 64.
         seed: Which digit is explained.
-
-    Returns:
-        The value function, the score of the predicted class, and the Shapley values.
+        folder: Where the reference is kept, under a name that its inputs make.
     """
     network, data = _digits()
     row, mean = data[-1 - seed], data[:1500].mean(axis=0)
@@ -117,7 +142,32 @@ def digits_network(n: int, seed: int) -> tuple[Values, np.ndarray]:
         score: np.ndarray = hidden @ network.coefs_[-1][:, target] + network.intercepts_[-1][target]
         return score
 
-    return values, permutation_reference(values, n, _PERMUTATIONS, seed)
+    digest = hashlib.sha256(row.tobytes() + mean.tobytes())
+    for array in (*network.coefs_, *network.intercepts_):
+        digest.update(array.tobytes())
+    name = f"digits-{target}-{_PERMUTATIONS}-{seed}-{digest.hexdigest()[:16]}.npz"
+    shapley, error = _kept(
+        folder and folder / name,
+        lambda: permutation_reference(values, len(row), _PERMUTATIONS, seed),
+    )
+    return Instance(len(row), values, shapley, error)
+
+
+def _kept(
+    file: Path | None, compute: Callable[[], tuple[np.ndarray, float]]
+) -> tuple[np.ndarray, float]:
+    """Return what a file holds; compute and write it if it is not there."""
+    if file is not None and file.exists():
+        with np.load(file) as data:
+            return data["shapley"], float(data["error"])
+    shapley, error = compute()
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        whole = file.with_suffix(".tmp")  # an interruption leaves no half of a reference
+        with whole.open("wb") as stream:
+            np.savez(stream, shapley=shapley, error=error)
+        whole.replace(file)
+    return shapley, error
 
 
 @lru_cache(maxsize=1)
@@ -132,47 +182,65 @@ def _digits() -> tuple[Any, np.ndarray]:
     return network.fit(data[:1500], target[:1500]), data
 
 
-def permutation_reference(values: Values, n: int, pairs: int, seed: int) -> np.ndarray:
-    """Return Shapley values from antithetic pairs of permutations, shape ``(n,)``."""
+def permutation_reference(
+    values: Values, n: int, pairs: int, seed: int
+) -> tuple[np.ndarray, float]:
+    """Return Shapley values from permutations, each with its reverse, and their mean squared error.
+
+    The error is estimated from the spread of the pairs' contributions.
+    """
     rng = np.random.default_rng([seed, n, pairs])
-    total, done, block = np.zeros(n), 0, 250
+    total, squares, done, block = np.zeros(n), np.zeros(n), 0, 250
     while done < pairs:
         count = min(block, pairs - done)
         orders = rng.permuted(np.tile(np.arange(n), (count, 1)), axis=1)
+        both = np.zeros((count, n))
         for order in (orders, orders[:, ::-1]):
             arrival = np.argsort(order, axis=1)
             prefixes = arrival[:, None, :] < np.arange(n + 1)[:, None]
             steps = np.diff(values(prefixes.reshape(-1, n)).reshape(count, n + 1), axis=1)
-            total += np.bincount(order.ravel(), steps.ravel(), minlength=n)
+            both += np.take_along_axis(steps, arrival, axis=1) / 2
+        total += both.sum(axis=0)
+        squares += (both**2).sum(axis=0)
         done += count
-    return total / (2 * pairs)
+    shapley = total / pairs
+    return shapley, float(np.mean(squares / pairs - shapley**2) / (pairs - 1))
 
 
-def sparse_products(n: int, seed: int) -> tuple[Values, np.ndarray]:
-    """Return main effects and a few products of two or three players, exact by symmetry.
+def sparse_triples(n: int, seed: int, _folder: Path | None = None) -> Instance:
+    """Return main effects and twelve conjunctions of three players, which share their worth.
 
     Near two evaluations per player a regression that interpolates blows up on such games.
     """
-    rng = np.random.default_rng([seed, n, 7])
-    main, weights = rng.normal(size=n), rng.normal(size=10)
-    members = [rng.choice(n, size=size, replace=False) for size in rng.integers(2, 4, size=10)]
+    rng = np.random.default_rng(seed)
+    main = rng.normal(size=n)
+    members = [rng.choice(n, 3, replace=False) for _ in range(_TRIPLES)]
+    worth = 2 * rng.normal(size=_TRIPLES)
 
     def values(coalitions: np.ndarray) -> np.ndarray:
-        result: np.ndarray = coalitions @ main
-        for weight, players in zip(weights, members, strict=True):
-            result = result + weight * coalitions[:, players].all(axis=1)
+        complete = np.stack([coalitions[:, players].all(axis=1) for players in members], axis=1)
+        result: np.ndarray = coalitions @ main + complete @ worth
         return result
 
     shapley = main.copy()
-    for weight, players in zip(weights, members, strict=True):
-        shapley[players] += weight / len(players)
-    return values, shapley
+    for share, players in zip(worth / 3, members, strict=True):
+        shapley[players] += share
+    return Instance(n, values, shapley)
 
 
-CLOSED_FORMS: dict[str, tuple[Callable[[int, int], tuple[Values, np.ndarray]], int]] = {
-    **{f"neighbours-{n}": (nearest_neighbours, n) for n in (50, 100, 1000)},
-    **{f"kernel-machine-{n}": (kernel_machine, n) for n in (30, 60, 100)},
-    "digits-network-64": (digits_network, 64),
-    **{f"sparse-{n}": (sparse_products, n) for n in (20, 40)},
+CLOSED_FORMS: dict[str, ClosedForm] = {
+    **{
+        f"neighbours-{n}": ClosedForm(n, "nearest neighbours", partial(nearest_neighbours, n))
+        for n in (50, 100, 1000)
+    },
+    **{
+        f"kernel-machine-{n}": ClosedForm(n, "kernel machine", partial(kernel_machine, n))
+        for n in (30, 60, 100)
+    },
+    "digits-network-64": ClosedForm(64, "network of digits", digits_network),
+    **{
+        f"sparse-triples-{n}": ClosedForm(n, "sparse", partial(sparse_triples, n), 40)
+        for n in (20, 40)
+    },
 }
-"""The game of a number of players and a seed, and the number of players, by name."""
+"""Every game by name."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from benchmarks.experiment import Experiment, Planned, games_of
-from benchmarks.figures import GAME_TITLES, band, bound_errors, method_style, panels, save
+from benchmarks.experiment import Experiment, Planned
+from benchmarks.figures import band, bound_errors, method_style, panels, save
+from benchmarks.games import game_title, games_of
 from benchmarks.methods import METHODS, is_ablation
 from benchmarks.report import number, table
 from benchmarks.runner import Task
@@ -69,7 +70,7 @@ def _best_table(rows: pd.DataFrame) -> str:
         part = medians[medians["game"] == game]
         best = part.loc[part.groupby("budget")["value"].idxmin()]
         lines += [
-            [GAME_TITLES.get(game, game), str(row.budget), str(row.method), number(row.value)]
+            [game_title(game), str(row.budget), str(row.method), number(row.value)]
             for row in best.itertuples()
         ]
     return table(["game", "evaluations", "method", "median error"], lines)
@@ -134,7 +135,7 @@ def _seconds_table(rows: pd.DataFrame) -> str:
         [method, *("-" if pd.isna(s) else f"{s:.2g}" for s in seconds.loc[method, games])]
         for method in seconds.mean(axis=1).sort_values().index
     ]
-    header = ["median seconds at the largest budget", *(GAME_TITLES.get(g, g) for g in games)]
+    header = ["median seconds at the largest budget", *(game_title(g) for g in games)]
     return table(header, lines)
 
 

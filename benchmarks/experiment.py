@@ -1,17 +1,21 @@
-"""What the experiments have in common: which tasks, and what to say about their rows."""
+"""What the experiments have in common: which games and tasks, and what to say about their rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from benchmarks.games import GAMES, Source
+from benchmarks.games import GAMES, Source, resolve_games
 from benchmarks.runner import Task, Work, approximate
 
-__all__ = ["Experiment", "Planned", "games_of"]
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["Experiment", "Planned"]
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,17 @@ class Planned:
 
 
 Plan = Callable[[Planned, Sequence[str], "Sequence[int] | None"], Iterator[Task]]
-Resolve = Callable[[Iterable[str], "Path | None", Iterable[Path]], list[Source]]
 Summary = Callable[[pd.DataFrame, Path], str]
+
+
+def _named(args: argparse.Namespace) -> list[Source]:
+    """Return the games of ``--games`` and ``--table``."""
+    return resolve_games(args.games, args.tables, args.table)
+
+
+def _first(args: argparse.Namespace, _source: Source, count: int) -> range:
+    """Return the first ``--instances`` of a game's instances."""
+    return range(min(args.instances, count))
 
 
 @dataclass(frozen=True)
@@ -47,9 +60,10 @@ class Experiment:
         methods: The methods if none are given; ``None`` for all.
         games: The games if none are given.
         instances: Predictions per game if none are given.
-        resolve: Finds the games of names, tables' directory and files; ``None`` for the paper's.
-        check: Returns the lines of targets that were missed, for ``--check``; ``None`` for no such
-            option.
+        add_options: Adds options of its own to the command.
+        sources: Returns the games by the command's options.
+        choose: Returns which of a game's instances run, by the command's options and their number.
+        met: Whether rows meet the experiment's bars, for ``--check``; ``None`` if it has none.
     """
 
     name: str
@@ -60,11 +74,7 @@ class Experiment:
     methods: tuple[str, ...] | None = None
     games: tuple[str, ...] = GAMES
     instances: int = 30
-    resolve: Resolve | None = None
-    check: Callable[[pd.DataFrame], list[str]] | None = None
-
-
-def games_of(rows: pd.DataFrame) -> list[str]:
-    """Return the games in the rows, the known ones in the paper's order."""
-    present = list(rows["game"].unique())
-    return [game for game in GAMES if game in present] + sorted(set(present) - set(GAMES))
+    add_options: Callable[[argparse.ArgumentParser], None] = lambda _command: None
+    sources: Callable[[argparse.Namespace], list[Source]] = _named
+    choose: Callable[[argparse.Namespace, Source, int], range] = _first
+    met: Callable[[pd.DataFrame], bool] | None = None

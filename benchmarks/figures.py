@@ -6,12 +6,12 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
-import numpy as np
 
 mpl.use("Agg")  # results are files; no display is needed
 
 from matplotlib import pyplot as plt
 
+from benchmarks.games import game_title, games_of
 from benchmarks.methods import METHODS, is_ablation
 
 if TYPE_CHECKING:
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "GAME_TITLES",
     "band",
     "bound_errors",
-    "domain_figure",
     "method_style",
     "panels",
     "ratio_figure",
@@ -35,17 +33,6 @@ __all__ = [
     "spectrum_figure",
 ]
 
-GAME_TITLES = {
-    "distilbert": "DistilBERT",
-    "estate": "Estate",
-    "vit16": "ViT16",
-    "cancer": "Cancer",
-    "il60": "IL60",
-    "cg60": "CG60",
-    "nhanes": "NHANES",
-    "crime": "Crime",
-    "estate-tabpfn": "Estate (TabPFN)",
-}
 _COLUMNS = 4
 _OURS = ("oddshap", "oddgp")
 _NEGLIGIBLE = 1e-7  # share of the energy
@@ -97,7 +84,7 @@ def panels(names: Sequence[str], xlabel: str, ylabel: str) -> tuple[Figure, dict
             axis.remove()
         by_name = dict(zip(names, axes.flat, strict=False))
         for index, (name, axis) in enumerate(by_name.items()):
-            axis.set(xscale="log", yscale="log", title=GAME_TITLES.get(name, name))
+            axis.set(xscale="log", yscale="log", title=game_title(name))
             if index % columns == 0:
                 axis.set_ylabel(ylabel)
             if index + columns >= len(names):
@@ -131,8 +118,7 @@ def ratio_figure(data: pd.DataFrame, labels: Sequence[str], xlabel: str, file: P
     figure, axes = panels(
         [f"{budget:,} evaluations" for budget in budgets], xlabel, "ratio of errors"
     )
-    games = [game for game in GAME_TITLES if game in set(data["game"])]
-    games += sorted(set(data["game"]) - set(games))
+    games = games_of(data)
     for axis, budget in zip(axes.values(), budgets, strict=True):
         axis.set_xscale("linear")
         axis.set_xticks(range(len(labels)), [label.replace(", ", ",\n") for label in labels])
@@ -142,7 +128,7 @@ def ratio_figure(data: pd.DataFrame, labels: Sequence[str], xlabel: str, file: P
             if len(part):
                 part = part.assign(place=part["variant"].map(labels.index))
                 style = {"color": f"C{index}", "marker": _MARKERS[index], "linewidth": 1.2}
-                band(axis, part, "place", "ratio", label=GAME_TITLES.get(game, game), **style)
+                band(axis, part, "place", "ratio", label=game_title(game), **style)
     save(figure, file)
 
 
@@ -150,8 +136,7 @@ def spectrum_figure(rows: pd.DataFrame, file: Path) -> None:
     """Draw the share of energy by order: a panel per method, a line per game."""
     methods = sorted(rows["method"].unique())
     figure, axes = panels(methods, "interaction order", "share of the energy")
-    games = [game for game in GAME_TITLES if game in set(rows["game"])]
-    games += sorted(set(rows["game"]) - set(games))
+    games = games_of(rows)
     for method, axis in axes.items():
         axis.set_xscale("linear")
         axis.set_ylim(_NEGLIGIBLE, 1.5)
@@ -161,7 +146,7 @@ def spectrum_figure(rows: pd.DataFrame, file: Path) -> None:
             part = rows[(rows["game"] == game) & (rows["method"] == method)]
             if len(part):
                 style = {"color": f"C{index}", "marker": _MARKERS[index], "linewidth": 1.2}
-                band(axis, part, "order", "value", label=GAME_TITLES.get(game, game), **style)
+                band(axis, part, "order", "value", label=game_title(game), **style)
     save(figure, file)
 
 
@@ -194,36 +179,4 @@ def save(figure: Figure, file: Path) -> None:
         )  # fmt: skip
         file.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(file)
-        plt.close(figure)
-
-
-def domain_figure(found: pd.DataFrame, file: Path) -> None:
-    """Draw the ratio to the best of five against the evaluations per player, by domain.
-
-    Args:
-        found: Columns domain, method, per_player and "best of five".
-        file: Where the figure goes.
-    """
-    domains = sorted(found["domain"].unique())
-    with plt.rc_context(_RC):
-        figure, axes = plt.subplots(
-            ceil(len(domains) / _COLUMNS), _COLUMNS, figsize=(10, 2.2 * ceil(len(domains) / _COLUMNS)),
-            sharey=True, squeeze=False,
-        )  # fmt: skip
-        for axis, domain in zip(axes.flat, domains, strict=False):
-            for method, part in found[found["domain"] == domain].groupby("method"):
-                mean = part.groupby("per_player")["best of five"].apply(
-                    lambda ratio: np.exp(np.log(ratio).mean())
-                )
-                axis.plot(mean.index, mean, label=method, **method_style(str(method)))
-            axis.set(title=domain, xscale="log", yscale="log", ylim=(1e-3, 1e3))
-            axis.axhline(1.0, color="0.5", linewidth=0.8)
-        for axis in axes.flat[len(domains) :]:
-            axis.set_axis_off()
-        handles, labels = axes.flat[0].get_legend_handles_labels()
-        figure.supxlabel("evaluations per player")
-        figure.supylabel("squared error / best of five")
-        figure.legend(handles, labels, loc="outside lower center", ncols=5)
-        figure.tight_layout(rect=(0, 0.08, 1, 1))
-        figure.savefig(file, dpi=120)
         plt.close(figure)

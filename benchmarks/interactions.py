@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 import warnings
 from itertools import combinations
@@ -11,24 +12,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.experiment import Experiment, Planned, games_of
+from benchmarks.experiment import Experiment, Planned
 from benchmarks.games import (
     GAMES,
-    TREE_DATASETS,
+    PAPER_GAMES,
     CountedGame,
     Source,
     explained_tree,
+    games_of,
     load_instance,
 )
 from benchmarks.methods import Method, MethodUnavailableError, shapiq_builder
 from benchmarks.report import table
 from benchmarks.runner import Row, Task, row_of
-from benchmarks.suite import domain_of
+from benchmarks.suite import add_options, choose, domain_of
 from benchmarks.suite import sources as suite_sources
 from shapiq_oddshap import OddGP, OddSHAP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -39,8 +41,6 @@ __all__ = ["EXPERIMENT"]
 _FACTORS = (20, 60, 200)
 """Budgets, in evaluations per player."""
 
-_SEEN = 2
-"""Instances that served to choose between variants; games of one instance have no other."""
 
 _REFERENCE = "oddgp-order-1"
 _SUITE = ("adult-*", "bike-*", "california-*", "soum-*")
@@ -55,8 +55,8 @@ _FLOOR = 1e-9
 """Smaller errors, over the mean squared interaction, are rounding and count as this."""
 
 
-_DEGENERATE = 1e15
-"""Largest interaction over the median one from which on a game is an accident of arithmetic."""
+_LARGEST = 1e15
+"""A game of larger interactions is an accident of arithmetic."""
 
 
 def _pairs(cls: Any, **options: Any) -> Method:  # noqa: ANN401
@@ -93,22 +93,22 @@ TARGETS = {
 _COVERAGE = (0.80, 0.98)
 
 
-def sources(names: Iterable[str], tables: Path | None, files: Iterable[Path]) -> list[Source]:
+def sources(args: argparse.Namespace) -> list[Source]:
     """Return the tree games by name, and the families of the suite by patterns."""
-    names = list(names)
-    trees = [name for name in names if name in TREE_DATASETS]
-    tables_of = suite_sources([name for name in names if name not in trees], tables, files)
-    return [*(Source(name) for name in trees), *tables_of]
+    trees = [name for name in args.games if name in PAPER_GAMES and PAPER_GAMES[name].dataset]
+    others = argparse.Namespace(**vars(args))
+    others.games = [name for name in args.games if name not in trees]
+    return [*(Source(name) for name in trees), *suite_sources(others)]
 
 
 def plan(game: Planned, methods: Sequence[str], budgets: Sequence[int] | None) -> Iterator[Task]:
-    """Yield the instance that chose nothing, of games of fewer the last one."""
+    """Yield every method on the first of the instances."""
     tree = game.source.table is None
     if tree and game.n > _MOST_TREE_PLAYERS:
         return
     factors = [f for f in _FACTORS if not tree or f <= _MOST_TREE_FACTOR]
     regular = budgets or [f * game.n for f in factors if f * game.n < 0.9 * 2**game.n]
-    instance = game.instances[min(_SEEN, len(game.instances) - 1)]
+    instance = game.instances[0]
     for method in methods:
         if method in _FEW and game.source.name not in GAMES:
             continue
@@ -119,8 +119,8 @@ def measure(task: Task) -> list[Row]:
     """Run one approximation; the error is relative to the mean squared interaction."""
     instance = load_instance(task.source, task.instance)
     exact = _exact(task, instance.n, instance.value_function)
-    if np.abs(exact).max() > _DEGENERATE * np.median(np.abs(exact)):
-        note = f"left out: one value is {np.abs(exact).max():.0e}, a division by zero"
+    if np.abs(exact).max() > _LARGEST:
+        note = f"left out: interactions of {np.abs(exact).max():.0e} are a division by zero"
         return [row_of(task, n=instance.n, note=note)]
     game, covered = CountedGame(instance), None
     try:
@@ -193,6 +193,7 @@ def summarise(rows: pd.DataFrame, _directory: Path) -> str:
     """Return the targets with what was reached, and the errors by game."""
     reached = _reached(rows)
     lines = [[name, f"{reached[name]:.2g}", f"{bar}"] for name, bar in TARGETS.items()]
+    lines += [["missed", line, ""] for line in missed(rows)]
     parts = [
         "## Targets\n",
         "Ratios of squared errors, geometric means over games.\n",
@@ -282,6 +283,8 @@ EXPERIMENT = Experiment(
     methods=tuple(_METHODS),
     games=("estate", "cancer", "distilbert", "vit16", "estate-tabpfn", *_SUITE),
     instances=3,
-    resolve=sources,
-    check=missed,
+    add_options=add_options,
+    sources=sources,
+    choose=choose,
+    met=lambda rows: not missed(rows),
 )

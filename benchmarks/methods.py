@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from shapiq.approximator.base import Approximator
 
     Build = Callable[..., Approximator[Any]]
+    """Called with ``n``, ``random_state`` and further options."""
 
 __all__ = [
     "METHODS",

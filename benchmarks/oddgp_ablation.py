@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from scipy.stats import gmean
 
-from benchmarks.experiment import Experiment, Planned, games_of
-from benchmarks.figures import GAME_TITLES
-from benchmarks.games import FLOOR, PAPER_BUDGETS, CountedGame, load_instance
+from benchmarks.experiment import Experiment, Planned
+from benchmarks.games import FLOOR, PAPER_BUDGETS, game_title, games_of, load_instance
 from benchmarks.report import table
-from benchmarks.runner import Row, Task, row_of
+from benchmarks.runner import Row, Task, measure
 from shapiq_oddshap import OddGP
 from shapiq_oddshap.approximators import ffd
 from shapiq_oddshap.approximators.base import Plan
@@ -150,31 +148,14 @@ def plan(game: Planned, methods: Sequence[str], budgets: Sequence[int] | None) -
 def ablate(task: Task) -> list[Row]:
     """Run one variant."""
     instance = load_instance(task.source, task.instance)
-    game, variant = CountedGame(instance), VARIANTS[task.method]
-    approximator = variant.approximator(
-        instance.n, recipe=variant.recipe, random_state=task.instance
-    )
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        start = time.perf_counter()
-        values, variances = approximator.approximate_with_variance(task.budget, game)
-        elapsed = time.perf_counter() - start
-    found = values.get_n_order_values(1)
-    return [
-        row_of(
-            task,
-            value=instance.mean_squared_error(found),
-            evaluations=game.evaluations,
-            covered=instance.coverage(found, variances),
-            n=instance.n,
-            seconds=round(elapsed - game.seconds, 6),
-        )
-    ]
+    variant = VARIANTS[task.method]
+    build = partial(variant.approximator, recipe=variant.recipe)
+    return [measure(task, instance, build)]
 
 
 def summarise(rows: pd.DataFrame, _directory: Path) -> str:
     """Return errors and coverage by variant, at the low and the paper's budgets."""
-    rows = rows.assign(log=np.log(np.maximum(rows["value"], FLOOR)))
+    rows = rows.assign(value=np.maximum(rows["value"], FLOOR))
     kinds = {
         f"At {_LOW} evaluations per player": rows["budget"] == _LOW * rows["n"],
         "At the paper's budgets": rows["budget"] == rows["game"].map(PAPER_BUDGETS),
@@ -196,21 +177,21 @@ def summarise(rows: pd.DataFrame, _directory: Path) -> str:
 def _table(rows: pd.DataFrame) -> str:
     """Return a line per variant."""
     games = games_of(rows)
-    logs = rows.groupby(["method", "game"])["log"].mean().unstack()  # noqa: PD010
+    errors = rows.groupby(["method", "game"])["value"].agg(gmean).unstack()  # noqa: PD010
     covered = rows.groupby(["method", "game"])["covered"].mean().unstack()  # noqa: PD010
     seconds = rows.groupby(["method", "game"])["seconds"].median().unstack().median(axis=1)  # noqa: PD010
-    names = [name for name in VARIANTS if name in logs.index]
+    names = [name for name in VARIANTS if name in errors.index]
     lines = [
         [
             name,
             VARIANTS[name].part,
-            *(f"{np.exp(logs.loc[name, g]):.2g} ({covered.loc[name, g]:.2f})" for g in games),
-            f"{np.exp((logs.loc[name] - logs.loc[names[0]]).mean()):.2f}",
+            *(f"{errors.loc[name, g]:.2g} ({covered.loc[name, g]:.2f})" for g in games),
+            f"{gmean(errors.loc[name] / errors.loc[names[0]], nan_policy='omit'):.2f}",
             f"{seconds[name]:.2g}",
         ]
         for name in names
     ]
-    titles = [GAME_TITLES.get(game, game) for game in games]
+    titles = [game_title(game) for game in games]
     return table(["variant", "part", *titles, "ratio", "seconds"], lines)
 
 

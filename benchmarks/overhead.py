@@ -9,7 +9,6 @@ import resource
 import statistics
 import sys
 import time
-import warnings
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -22,10 +21,10 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from benchmarks.figures import scaling_figure
-from benchmarks.games import CountedGame, Instance
+from benchmarks.games import Instance
 from benchmarks.methods import METHODS
 from benchmarks.report import provenance, recorded, table
-from shapiq_oddshap.approximators.base import ShapleyApproximator
+from benchmarks.runner import run_counted
 
 if TYPE_CHECKING:
     import argparse
@@ -157,22 +156,12 @@ def _scaling_rows(budgets: Sequence[int]) -> Iterator[Measured]:
 
 
 def _once(method: str, instance: Instance, budget: int, options: dict[str, Any]) -> Measured:
-    """Run a method on one thread and take the game's seconds out."""
-    game, stages = CountedGame(instance), {}
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        start = time.perf_counter()
-        approximator = METHODS[method].build(n=instance.n, random_state=0, **options)
-        if isinstance(approximator, ShapleyApproximator):
-            _, diagnostics = approximator.approximate_with_diagnostics(budget, game)
-            stages = dict(diagnostics.seconds)
-        else:
-            approximator.approximate(budget, game)
-        seconds = time.perf_counter() - start - game.seconds
-    own = {stage: round(spent, 6) for stage, spent in stages.items() if stage != "evaluation"}
+    """Run a method once."""
+    run = run_counted(METHODS[method].build, instance, budget, 0, **options)
+    own = {stage: round(spent, 6) for stage, spent in run.stages.items() if stage != "evaluation"}
     return Measured(
-        "ratio", instance.n, budget, method, seconds, seconds, seconds, 0.0, game.evaluations,
-        json.dumps(own),
+        "ratio", instance.n, budget, method, run.seconds, run.seconds, run.seconds, 0.0,
+        run.evaluations, json.dumps(own),
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import shlex
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from math import isnan
 from pathlib import Path
@@ -20,7 +21,7 @@ import shapiq_oddshap
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["minutes", "number", "provenance", "recorded", "table"]
+__all__ = ["minutes", "number", "provenance", "recorded", "table", "versions_in_short"]
 
 _PACKAGES = ("shapiq", "numpy", "scipy", "lightgbm", "xgboost", "scikit-learn")
 
@@ -33,9 +34,8 @@ def number(value: float) -> str:
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table; columns of numbers are aligned to the right."""
     body = list(rows)
-    numeric = [
-        all(cell[:1] in "0123456789-*" for cell in column) for column in zip(*body, strict=True)
-    ]
+    columns = zip(*body, strict=True) if body else ([""] for _ in header)
+    numeric = [all(cell[:1] and cell[:1] in "0123456789-*" for cell in each) for each in columns]
     lines = [header, ["---:" if right else "---" for right in numeric], *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
@@ -60,10 +60,22 @@ def versions() -> dict[str, str]:
             found[name] = version(name)
         except PackageNotFoundError:
             found[name] = "absent"
+    return {**found, "shapiq_oddshap": _own_version()}
+
+
+@cache
+def versions_in_short() -> str:
+    """Return the versions of the package and of shapiq, as they stand in every row."""
+    return f"{_own_version()}, shapiq {version('shapiq')}"
+
+
+@cache
+def _own_version() -> str:
+    """Return the package's version with a digest of its files, as they are when first asked."""
     digest = hashlib.sha256()
     for file in sorted(Path(shapiq_oddshap.__file__).parent.rglob("*.py")):
         digest.update(file.read_bytes())
-    return {**found, "shapiq_oddshap": f"{shapiq_oddshap.__version__} ({digest.hexdigest()[:10]})"}
+    return f"{shapiq_oddshap.__version__} ({digest.hexdigest()[:10]})"
 
 
 @contextmanager

@@ -14,27 +14,41 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import joblib
-import numpy as np
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-import shapiq_oddshap
 from benchmarks.games import CountedGame, Source, load_instance
 from benchmarks.methods import METHODS, MethodUnavailableError
+from benchmarks.report import versions_in_short
 from shapiq_oddshap.approximators.base import ShapleyApproximator
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    import numpy as np
+    from shapiq import InteractionValues
+
     from benchmarks.games import Instance
+    from benchmarks.methods import Build
 
-__all__ = ["COLUMNS", "TIMINGS", "Row", "Task", "Work", "approximate", "row_of", "run_tasks"]
+__all__ = [
+    "COLUMNS",
+    "TIMINGS",
+    "CountedRun",
+    "Row",
+    "Task",
+    "Work",
+    "approximate",
+    "measure",
+    "row_of",
+    "run_counted",
+    "run_tasks",
+]
 
-_VERSIONS = f"{shapiq_oddshap.__version__}, shapiq {version('shapiq')}"
 TIMINGS = ("seconds", "stages")
 _KEY = ("game", "instance", "method", "budget", "options")
 
@@ -78,12 +92,13 @@ class Row:
         evaluations: Evaluations that were made.
         covered: Share of the true values within the 90 % intervals, of methods that give any.
         n: Number of players.
+        scale: The mean of the squared exact values, which relative errors are relative to.
+        reference_error: The mean squared error of the exact values, where they are estimated.
         note: Why there is no value.
+        versions: The versions of the package, with a digest of its files, and of shapiq; empty in
+            rows from before there was this column.
         seconds: Seconds spent outside the game.
         stages: Seconds by stage as JSON, of methods that report them.
-        scale: The mean of the squared Shapley values, which makes ``value`` relative.
-        versions: Of the package and of shapiq, since resumed files may mix them; empty in rows of
-            files that are older than this column.
     """
 
     game: str
@@ -96,11 +111,12 @@ class Row:
     evaluations: int | None = None
     covered: float | None = None
     n: int | None = None
+    scale: float | None = None
+    reference_error: float | None = None
     note: str = ""
+    versions: str = ""
     seconds: float | None = None
     stages: str = ""
-    scale: float | None = None
-    versions: str = ""
 
 
 COLUMNS = tuple(field.name for field in fields(Row))
@@ -110,8 +126,11 @@ Work = Callable[[Task], list[Row]]
 def approximate(task: Task) -> list[Row]:
     """Run one approximation and measure its error; a refusal or failure becomes a note."""
     instance = load_instance(task.source, task.instance)
+    method = METHODS[task.method]
+    if not method.affordable(instance.n, task.budget):
+        return [row_of(task, n=instance.n, note="left out: it would take minutes at this size")]
     try:
-        return [_measure(task, instance)]
+        return [measure(task, instance, method.build)]
     except MethodUnavailableError as error:
         note = f"left out: {error}"
     except Exception as error:  # noqa: BLE001 - a method that fails is a result of the comparison
@@ -120,43 +139,65 @@ def approximate(task: Task) -> list[Row]:
 
 
 def row_of(task: Task, **columns: object) -> Row:
-    """Return a row with the task's key."""
+    """Return a row with the task's key, and the versions that make it."""
     key = task.source.name, task.instance, task.method, task.budget, task.options
-    return Row(*key, versions=_VERSIONS, **columns)  # type: ignore[arg-type]
+    return Row(*key, versions=versions_in_short(), **columns)  # type: ignore[arg-type]
 
 
-def _measure(task: Task, instance: Instance) -> Row:
-    """Approximate within the budget, on one thread."""
-    method = METHODS[task.method]
-    if not method.affordable(instance.n, task.budget):
-        msg = "it would take minutes at this size"
-        raise MethodUnavailableError(msg)
-    game, stages, covered = CountedGame(instance), {}, None
+def measure(task: Task, instance: Instance, build: Build) -> Row:
+    """Return the row of a task, of an approximator that is built with its seed and options."""
+    run = run_counted(build, instance, task.budget, task.instance, **json.loads(task.options))
+    values = run.values.get_n_order_values(1)
+    stages = {stage: round(seconds, 6) for stage, seconds in run.stages.items()}
+    return row_of(
+        task,
+        value=instance.mean_squared_error(values),
+        evaluations=run.evaluations,
+        covered=None if run.variances is None else instance.coverage(values, run.variances),
+        n=instance.n,
+        scale=instance.mean_square(),
+        reference_error=instance.reference_error,
+        seconds=round(run.seconds, 6),
+        stages=json.dumps(stages) if stages else "",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class CountedRun:
+    """One approximation.
+
+    Attributes:
+        values: The Shapley values.
+        variances: Their variances, of methods that give any.
+        seconds: Seconds spent outside the game, the construction included.
+        stages: Seconds by stage, of methods that report them.
+        evaluations: Evaluations that were made.
+    """
+
+    values: InteractionValues
+    variances: np.ndarray | None
+    seconds: float
+    stages: Mapping[str, float]
+    evaluations: int
+
+
+def run_counted(
+    build: Build, instance: Instance, budget: int, seed: int, **options: object
+) -> CountedRun:
+    """Approximate within a budget on one thread, and take the game's seconds out."""
+    game, variances, stages = CountedGame(instance), None, {}
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start = time.perf_counter()
-        approximator = method.build(
-            n=instance.n, random_state=task.instance, **json.loads(task.options)
-        )
+        approximator = build(n=instance.n, random_state=seed, **options)
         if isinstance(approximator, ShapleyApproximator):
-            estimate = approximator.estimate(task.budget, game)
-            values, seconds = estimate.values, estimate.diagnostics.seconds
-            stages = {stage: round(spent, 6) for stage, spent in seconds.items()}
-            if estimate.variances is not None:
-                covered = instance.coverage(values.get_n_order_values(1), estimate.variances)
+            estimate = approximator.estimate(budget, game)
+            values, variances = estimate.values, estimate.variances
+            stages = dict(estimate.diagnostics.seconds)
         else:
-            values = approximator.approximate(budget=task.budget, game=game)
-        elapsed = time.perf_counter() - start
-    return row_of(
-        task,
-        value=instance.mean_squared_error(values.get_n_order_values(1)),
-        evaluations=game.evaluations,
-        covered=covered,
-        n=instance.n,
-        seconds=round(elapsed - game.seconds, 6),
-        stages=json.dumps(stages) if stages else "",
-        scale=float(np.mean(instance.shapley**2)),
-    )
+            values = approximator.approximate(budget=budget, game=game)
+        seconds = time.perf_counter() - start - game.seconds
+    return CountedRun(values, variances, seconds, stages, game.evaluations)
 
 
 def run_tasks(
@@ -166,6 +207,7 @@ def run_tasks(
     work: Work = approximate,
     jobs: int = 1,
     resume: bool = True,
+    reuse: Sequence[Path] = (),
 ) -> None:
     """Run the tasks that ``file`` does not hold yet, and leave it sorted.
 
@@ -175,11 +217,23 @@ def run_tasks(
         work: Makes the rows of a task.
         jobs: Number of processes.
         resume: Whether to keep the rows that the file holds.
+        reuse: Other files, whose rows on the same instances and budgets come along, of whatever
+            method.
+
+    Raises:
+        FileNotFoundError: If a file to reuse is not there.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    rows = _read(file) if resume else []
-    _write(file, rows)
-    done = {tuple(row[column] for column in _KEY) for row in rows}
+    wanted = {(*task.key[:2], task.key[3]) for task in tasks}
+    rows = {_key(row): row for row in (_read(file) if resume else [])}
+    for other in reuse:
+        if not other.exists():
+            raise FileNotFoundError(other)
+        for row in _read(other):
+            if (row["game"], row["instance"], row["budget"]) in wanted:
+                rows.setdefault(_key(row), row)
+    _write(file, list(rows.values()))
+    done = {key[: len(_KEY)] for key in rows}
     missing = [task for task in tasks if task.key not in done]
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
     results = parallel(joblib.delayed(work)(task) for task in missing)
@@ -189,6 +243,11 @@ def run_tasks(
             stream.write(_text([asdict(row) for row in made]))
             stream.flush()
     _write(file, _read(file))
+
+
+def _key(row: dict[str, str]) -> tuple[str, ...]:
+    """Return what makes a row unique."""
+    return tuple(row[column] for column in (*_KEY, "order"))
 
 
 def _read(file: Path) -> list[dict[str, str]]:

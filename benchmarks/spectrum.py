@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.experiment import Experiment, Planned, games_of
-from benchmarks.figures import GAME_TITLES, spectrum_figure
-from benchmarks.games import CountedGame, GameUnavailableError, Instance, load_instance
+from benchmarks.experiment import Experiment, Planned
+from benchmarks.figures import spectrum_figure
+from benchmarks.games import (
+    CountedGame,
+    GameUnavailableError,
+    Instance,
+    game_title,
+    games_of,
+    load_instance,
+)
 from benchmarks.report import table
 from benchmarks.runner import Row, Task, row_of
 from benchmarks.tree_game import TreeGameValues
@@ -107,7 +114,7 @@ def summarise(rows: pd.DataFrame, directory: Path) -> str:
             odd = shares[[order for order in shares.index if order % 2 and order > 1]].sum()
             lines.append(
                 [
-                    f"{GAME_TITLES.get(game, game)}, {method}",
+                    f"{game_title(game)}, {method}",
                     *(f"{100 * share:.3g}" for share in shares),
                     f"{100 * shares[shares.index >= 5].sum():.2g}",
                     f"{100 * odd:.2g}",

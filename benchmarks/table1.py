@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from benchmarks.experiment import Experiment, Planned, games_of
-from benchmarks.figures import GAME_TITLES
-from benchmarks.games import PAPER_BUDGETS
+from benchmarks.experiment import Experiment, Planned
+from benchmarks.games import PAPER_BUDGETS, PAPER_GAMES, game_title, games_of
 from benchmarks.methods import METHODS, PAPER_NAMES
 from benchmarks.report import number, table
 from benchmarks.runner import Task
@@ -17,18 +16,8 @@ from benchmarks.runner import Task
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["EXPERIMENT", "PAPER_GAMES", "mean_errors", "paper_errors"]
+__all__ = ["EXPERIMENT", "mean_errors", "paper_errors"]
 
-PAPER_GAMES = {
-    "distilbert": "DistilBERT14",
-    "estate": "Estate15",
-    "vit16": "ViT16",
-    "cancer": "Cancer30",
-    "il60": "IL60",
-    "cg60": "CG60",
-    "nhanes": "NHANES79",
-    "crime": "Crime101",
-}
 _EVALUATIONS_PER_PLAYER = 100
 _TOP = 3
 _TOLERANCE = 1.25
@@ -54,11 +43,11 @@ def _allowed(method: str, n: int, budget: int) -> int:
 def paper_errors() -> pd.DataFrame:
     """Return the paper's mean errors by method and game, in our names."""
     errors = pd.read_csv(Path(__file__).with_name("paper_table1.csv"), index_col="method")
+    columns = {game.column: name for name, game in PAPER_GAMES.items() if game.column}
     errors = errors.rename(
-        index={theirs: ours for ours, theirs in PAPER_NAMES.items()},
-        columns={theirs: ours for ours, theirs in PAPER_GAMES.items()},
+        index={theirs: ours for ours, theirs in PAPER_NAMES.items()}, columns=columns
     )
-    return errors[list(PAPER_GAMES)]
+    return errors[list(columns.values())]
 
 
 def mean_errors(rows: pd.DataFrame) -> pd.DataFrame:
@@ -76,7 +65,8 @@ def summarise(rows: pd.DataFrame, _directory: Path) -> str:
         "## Mean squared error\n",
         "Means over "
         + ", ".join(
-            f"{counts[game]} instances of {_title(game)} (m = {budgets[game]})" for game in means
+            f"{counts[game]} instances of {game_title(game)} (m = {budgets[game]})"
+            for game in means
         )
         + ". A factorial design may take up to a quarter more evaluations, since it fixes its budget. "
         "Ranks are averaged over the games that a method has a value for; the best is bold.\n",
@@ -94,11 +84,6 @@ def summarise(rows: pd.DataFrame, _directory: Path) -> str:
     return "\n".join(parts)
 
 
-def _title(game: str) -> str:
-    """Return a game's name for people."""
-    return GAME_TITLES.get(game, game)
-
-
 def _mean_table(means: pd.DataFrame) -> str:
     """Return means and average ranks, best first."""
     ranks = means.rank().mean(axis=1).sort_values()
@@ -114,7 +99,7 @@ def _mean_table(means: pd.DataFrame) -> str:
         ]
         for method, rank in ranks.items()
     ]
-    return table(["method", *map(_title, means), "rank"], lines)
+    return table(["method", *map(game_title, means), "rank"], lines)
 
 
 def _bold(text: str, best: bool) -> str:  # noqa: FBT001
@@ -128,7 +113,7 @@ def _ratio_table(means: pd.DataFrame, paper: pd.DataFrame) -> str:
     methods = [method for method in paper.index if method in means.index]
     ratios = means.loc[methods, games] / paper.loc[methods, games]
     lines = [[m, *("-" if pd.isna(r) else f"{r:.2g}" for r in ratios.loc[m])] for m in methods]
-    return table(["method", *map(_title, games)], lines)
+    return table(["method", *map(game_title, games)], lines)
 
 
 def _top_table(means: pd.DataFrame, paper: pd.DataFrame) -> str:
@@ -140,7 +125,7 @@ def _top_table(means: pd.DataFrame, paper: pd.DataFrame) -> str:
         ours = means.loc[means.index.isin(paper.index), game].nsmallest(_TOP)
         theirs = paper[game].nsmallest(_TOP)
         same = "yes" if list(ours.index) == list(theirs.index) else "no"
-        lines.append([_title(game), _ranking(ours), _ranking(theirs), same])
+        lines.append([game_title(game), _ranking(ours), _ranking(theirs), same])
     return table(["game", "here", "paper", "same order"], lines)
 
 
@@ -154,7 +139,7 @@ def _quartile_table(rows: pd.DataFrame, means: pd.DataFrame) -> str:
     quartiles = rows.groupby(["method", "game"])["value"].quantile([0.25, 0.5, 0.75]).unstack()  # noqa: PD010
     cells = {key: " / ".join(map(number, values)) for key, *values in quartiles.itertuples()}
     lines = [[m, *(cells.get((m, game), "-") for game in means)] for m in means.index]
-    return table(["method", *map(_title, means)], lines)
+    return table(["method", *map(game_title, means)], lines)
 
 
 EXPERIMENT = Experiment(

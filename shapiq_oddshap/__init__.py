@@ -5,6 +5,7 @@ Importing the package registers its approximators with shapiq's explainers, so t
 """
 
 from shapiq_oddshap.approximators import (
+    APPROXIMATORS,
     FFDRD,
     FFDRDCorrected,
     FourierSHAP,
@@ -17,6 +18,8 @@ from shapiq_oddshap.approximators import (
 from shapiq_oddshap.diagnostics import Diagnostics, Estimate
 from shapiq_oddshap.evaluated_game import EvaluatedGame, EvaluationError, EvaluationReport
 from shapiq_oddshap.evaluation import GameValueError
+from shapiq_oddshap.explaining import explain
+from shapiq_oddshap.refit import RefitGame
 from shapiq_oddshap.registration import register, unregister
 from shapiq_oddshap.sampling import PairedCoalitionSampler, UnpairedCoalitionSampler
 from shapiq_oddshap.screening import (
@@ -31,8 +34,10 @@ from shapiq_oddshap.screening import (
     TermUnion,
 )
 from shapiq_oddshap.store import Store, StoreError
+from shapiq_oddshap.summary import Summary
 
 __all__ = [
+    "APPROXIMATORS",
     "FFDRD",
     "SCREENERS",
     "SPEX",
@@ -53,13 +58,16 @@ __all__ = [
     "PairedCoalitionSampler",
     "ProxySPEX",
     "RandomTerms",
+    "RefitGame",
     "Screener",
     "Store",
     "StoreError",
+    "Summary",
     "TermUnion",
     "UnpairedAllSHAP",
     "UnpairedCoalitionSampler",
     "UnpairedOddSHAP",
+    "explain",
     "register",
     "unregister",
 ]

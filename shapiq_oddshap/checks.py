@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-__all__ = ["as_integer", "as_seed"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["as_integer", "as_seed", "refuse_options"]
 
 
 def as_integer(value: Any, name: str, example: str, *, least: int | None = None) -> int:  # noqa: ANN401
@@ -54,3 +57,26 @@ def as_seed(random_state: Any) -> int | None:  # noqa: ANN401
     if random_state is None:
         return None
     return as_integer(random_state, "random_state", "random_state=42, or None", least=0)
+
+
+def refuse_options(options: Mapping[str, Any], instead: Mapping[str, str], taker: str) -> None:
+    """Refuse options that there are none of, rather than ignore them.
+
+    Args:
+        options: What was received beside the options there are.
+        instead: What to pass instead, by name.
+        taker: What was called.
+
+    Raises:
+        TypeError: If there are any.
+
+    Examples:
+        >>> refuse_options({"depth": 3}, {"depth": "max_depth=3"}, "fit")
+        Traceback (most recent call last):
+            ...
+        TypeError: fit takes no option 'depth'. Please pass max_depth=3.
+    """
+    for name in options:
+        remedy = f"pass {instead[name]}" if name in instead else "leave it out"
+        msg = f"{taker} takes no option {name!r}. Please {remedy}."
+        raise TypeError(msg)

@@ -101,6 +101,12 @@ class Stopwatch:
         self.seconds: dict[str, float] = {}
         self._inner = 0.0
 
+    def fork(self) -> Stopwatch:
+        """Return a stopwatch that goes on from here."""
+        own = Stopwatch()
+        own.seconds |= self.seconds
+        return own
+
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
         """Time the block under the name ``stage``."""

@@ -58,16 +58,23 @@ class TreeProxy:
             )
             raise ValueError(msg)
 
-    def fit(self, coalitions: np.ndarray, values: np.ndarray, seed: int) -> trees.Leaves:
+    def fit(
+        self,
+        coalitions: np.ndarray,
+        values: np.ndarray,
+        seed: int,
+        binned: dict[str, Any] | None = None,
+    ) -> trees.Leaves:
         """Return the leaves of the trees fitted to values.
 
         Args:
             coalitions: Boolean rows, shape ``(m, n)``.
             values: Their values, shape ``(m,)``.
             seed: The trees' seed.
+            binned: Where what LightGBM makes of the coalitions is kept for other values of them.
         """
         if self.model is None and self.grid is None:
-            return trees.fit_proxy(coalitions, values, self.params, seed)
+            return trees.fit_proxy(coalitions, values, self.params, seed, binned)
         model = trees.proxy_regressor(self.params) if self.model is None else self.model
         return trees.fit_model(coalitions, values, model, self.grid, seed)
 
@@ -86,7 +93,7 @@ class TreeProxy:
             ValueError: If the trees are too deep to be expanded.
         """
         known = main_effects(sample) if self.target == "rest" else 0.0
-        leaves = self.fit(sample.coalitions, sample.values - known, seed)
+        leaves = self.fit(sample.coalitions, sample.values - known, seed, sample.binned)
         expansion = np.sum(2.0**leaves.lengths)
         if expansion > _LARGEST_EXPANSION:
             msg = (

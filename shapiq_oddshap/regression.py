@@ -201,8 +201,7 @@ def _fit_sized(
     """
     count, rows = len(design.terms), len(design.coalitions)
     sized = replace(design, columns=size_columns(design.coalitions, parity))
-    corner = sample.component("odd").singletons_gram if parity == "odd" else None
-    normal = sized.normal_equations(corner) if rows >= count - len(constraints) else None
+    normal = sized.normal_equations() if rows >= count - len(constraints) else None
     plain = None if normal is None else (normal[0][:count, :count], normal[1][:count])
     energy = float(np.sum((design.targets * design.root_weights) ** 2))
     found = [(design, *_solve(design, constraints, totals, plain), plain, len(constraints))]
@@ -295,9 +294,10 @@ def main_effects(sample: Sample) -> np.ndarray:
         The values in units of the game, shape ``(m,)``.
     """
     rows = sample.component("odd")
-    design = _Design(singletons(sample.n), rows.coalitions, rows.targets, rows.weights**0.25)
+    design = _Design(singletons(sample.n), rows.coalitions, rows.targets, np.sqrt(rows.weights))
     constraints, totals = _ends(sample, design.terms, "odd")
-    normal = design.normal_equations(rows.singletons_gram)
+    enough = len(rows.targets) >= sample.n - 1
+    normal = design.normal_equations(rows.singletons_gram) if enough else None
     beta, _, _ = _solve(design, constraints, totals, normal)
     effects = np.empty(len(rows.targets))
     for start in range(0, len(effects), BLOCK):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from shapiq_oddshap.sampling import row_keys
 
-__all__ = ["BLOCK", "Component", "Parity", "Sample", "has_parity"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["BLOCK", "Component", "Outputs", "Parity", "Sample", "has_parity"]
 
 Parity = Literal["odd", "even", "both"]
 """Which terms: those of odd order carry the Shapley values, ``"both"`` is for the ablations."""
@@ -69,11 +72,19 @@ class Sample:
         Returns:
             Their values, shape ``(...)``.
         """
-        keys = row_keys(self.coalitions)
-        order = np.argsort(keys)
+        keys, order = self._design.sorted_keys
         wanted = row_keys(coalitions.reshape(-1, self.n))
-        places = order[np.searchsorted(keys[order], wanted)]
+        places = order[np.searchsorted(keys, wanted)]
         return self.values[places].reshape(coalitions.shape[:-1])
+
+    def with_values(self, values: np.ndarray) -> Sample:
+        """Return the sample of another game on the same coalitions, shape ``(m,)``.
+
+        What depends on the coalitions alone is made once for all of them.
+        """
+        other = Sample(self.coalitions, values, self.weights)
+        vars(other)["_design"] = self._design  # where the cached property looks first
+        return other
 
     def component(self, parity: Literal["odd", "even"]) -> Component:
         """Return the odd or the even component, one row per complementary pair.
@@ -86,6 +97,15 @@ class Sample:
         """
         return self._odd if parity == "odd" else self._even
 
+    @property
+    def binned(self) -> dict[str, Any]:
+        """Where proxies keep what they make of the coalitions."""
+        return self._design.binned
+
+    @cached_property
+    def _design(self) -> _DesignRows:
+        return _DesignRows(self.coalitions, self.weights)
+
     @cached_property
     def _odd(self) -> Component:
         return self._component(-1.0)
@@ -96,23 +116,117 @@ class Sample:
 
     def _component(self, sign: float) -> Component:
         """Join the pairs, of which the complement counts with ``sign``."""
-        coalitions, weights = self.coalitions[2:], self.weights[2:]
-        if len(coalitions) == 0:
-            return Component.shared(coalitions, np.zeros(0), np.zeros(0), np.zeros(0, dtype=int))
         # Differences to f(∅) first: they stay exact where the values are large and close together.
         centred = self.values[2:] - self.empty_value - self.total / 2
-        flip = coalitions[:, -1]
+        rows = self._design
+        targets = np.zeros(0) if len(centred) == 0 else rows.targets(centred, sign)
+        return Component.shared(rows, targets)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Evaluated coalitions of a game with several outputs: a sample for each.
+
+    Attributes:
+        sample: That of the first output.
+        columns: The values of all outputs, shape ``(k, m)``.
+    """
+
+    sample: Sample
+    columns: np.ndarray
+
+    @classmethod
+    def of(cls, coalitions: np.ndarray, values: np.ndarray, weights: np.ndarray) -> Outputs:
+        """Take values of shape ``(m, k)``; the arrays are read-only afterwards."""
+        # a contiguous row each: sums over it then have the bits of a run on this output alone
+        columns = np.ascontiguousarray(values.T)
+        for array in (coalitions, columns, weights):
+            array.flags.writeable = False  # screening strategies may be anyone's
+        return cls(Sample(coalitions, columns[0], weights), columns)
+
+    def __len__(self) -> int:
+        """Return the number of outputs."""
+        return len(self.columns)
+
+    def __getitem__(self, output: int) -> Sample:
+        """Return the sample of one output."""
+        return self.sample.with_values(self.columns[output])
+
+    def __iter__(self) -> Iterator[Sample]:
+        """Yield the samples of all outputs."""
+        return map(self.sample.with_values, self.columns)
+
+
+class _DesignRows:
+    """What depends on the coalitions of a sample alone: which of them are pairs, where each is."""
+
+    def __init__(self, coalitions: np.ndarray, weights: np.ndarray) -> None:
+        """Keep them; all else is made on demand."""
+        self._coalitions = coalitions
+        self._weights = weights[2:]
+        self.binned: dict[str, Any] = {}
+
+    @cached_property
+    def sorted_keys(self) -> tuple[np.ndarray, np.ndarray]:
+        """The keys of the coalitions in order, and where each is in the sample."""
+        keys = row_keys(self._coalitions)
+        order = np.argsort(keys)
+        return keys[order], order
+
+    @cached_property
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Which member is turned, the pair of each, and the first of each pair, by key."""
+        flip = self._coalitions[2:, -1]
         _, first, pair = np.unique(
-            row_keys(coalitions ^ flip[:, None]), return_index=True, return_inverse=True
+            row_keys(self._coalitions[2:] ^ flip[:, None]), return_index=True, return_inverse=True
         )
-        pair = pair.ravel()
-        added = np.bincount(pair, weights)
-        targets = np.bincount(pair, weights * np.where(flip, sign * centred, centred)) / added
+        return flip, pair.ravel(), first
+
+    @cached_property
+    def _added(self) -> np.ndarray:
+        return np.bincount(self._pairs[1], self._weights)
+
+    def targets(self, centred: np.ndarray, sign: float) -> np.ndarray:
+        """Join the values of pairs, of which the complement counts with ``sign``."""
+        flip, pair, first = self._pairs
+        signed = self._weights * np.where(flip, sign * centred, centred)
+        targets = np.bincount(pair, signed) / self._added
         order = np.argsort(first)
-        first, targets, added = first[order], targets[order], added[order]
-        targets = np.where(flip[first], sign * targets, targets)
+        first, targets = first[order], targets[order]
+        return np.where(flip[first], sign * targets, targets)
+
+    @cached_property
+    def rows(self) -> tuple[np.ndarray, ...]:
+        """The pairs' first members, weights, and the row of each coalition; read-only."""
+        coalitions = self._coalitions[2:]
+        if len(coalitions) == 0:
+            return _read_only(coalitions, np.zeros(0), np.zeros(0, dtype=int))
+        _, pair, first = self._pairs
+        order = np.argsort(first)
+        added = self._added[order]
         members = np.argsort(order)[pair]
-        return Component.shared(coalitions[first], targets, added / added.mean(), members)
+        return _read_only(coalitions[first[order]], added / added.mean(), members)
+
+    @cached_property
+    def singletons_gram(self) -> np.ndarray:
+        """See :class:`Component`."""
+        coalitions, weights, _ = self.rows
+        n = coalitions.shape[1]
+        gram = np.zeros((n, n))
+        for start in range(0, len(weights), BLOCK):
+            rows = slice(start, start + BLOCK)
+            # one contiguous row per player, in bytes up to the last step: memory is what takes time
+            signs = 1 - 2 * np.ascontiguousarray(coalitions[rows].T).view(np.int8)
+            block = signs * weights[rows] ** 0.25
+            gram += block @ block.T
+        return _read_only(gram)[0]
+
+
+def _read_only(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return arrays that nobody can write to: screening strategies may be anyone's."""
+    for array in arrays:
+        array.flags.writeable = False
+    return arrays
 
 
 @dataclass(frozen=True)
@@ -125,6 +239,7 @@ class Component:
             (f(S) + f(Sᶜ)) / 2 less its value at ∅ and [n] if it is the even one.
         weights: Regression weights, mean one, shape ``(rows,)``.
         members: The row of each coalition of the sample but ∅ and [n], shape ``(m - 2,)``.
+        design: What all values of the same coalitions share.
     """
 
     coalitions: np.ndarray
@@ -132,26 +247,19 @@ class Component:
     weights: np.ndarray
     members: np.ndarray
 
-    @classmethod
-    def shared(cls, *arrays: np.ndarray) -> Component:
-        """Return rows that nobody can write to: screening strategies may be anyone's."""
-        for array in arrays:
-            array.flags.writeable = False
-        return cls(*arrays)
+    design: _DesignRows = field(repr=False, compare=False)
 
-    @cached_property
+    @classmethod
+    def shared(cls, design: _DesignRows, targets: np.ndarray) -> Component:
+        """Return rows that nobody can write to: screening strategies may be anyone's."""
+        coalitions, weights, members = design.rows
+        _read_only(targets)
+        return cls(coalitions, targets, weights, members, design)
+
+    @property
     def singletons_gram(self) -> np.ndarray:
         """The normal matrix of the singletons, which every odd regression has in its corner.
 
         Σ_r √w_r χ_i(S_r) χ_j(S_r), summed in blocks of rows, shape ``(n, n)``.
         """
-        n = self.coalitions.shape[1]
-        gram = np.zeros((n, n))
-        for start in range(0, len(self.targets), BLOCK):
-            rows = slice(start, start + BLOCK)
-            # one contiguous row per player, in bytes up to the last step: memory is what takes time
-            signs = 1 - 2 * np.ascontiguousarray(self.coalitions[rows].T).view(np.int8)
-            block = signs * self.weights[rows] ** 0.25
-            gram += block @ block.T
-        gram.flags.writeable = False
-        return gram
+        return self.design.singletons_gram

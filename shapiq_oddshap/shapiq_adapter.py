@@ -2,12 +2,14 @@
 
 Supported are shapiq 1.4.1 (the newest for Python 3.11) to 1.8. Private and stable over these:
 the explainers' ``APPROXIMATOR_CONFIGURATIONS``, ``Approximator._random_state``, ``_rng`` and
-``_sampler``, and the arrays that ``CoalitionSampler`` keeps its sample in.
+``_sampler``, the arrays that ``CoalitionSampler`` keeps its sample in, and ``Imputer._rng`` and
+``_predict_function``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import copy
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from shapiq import InteractionValues
@@ -18,14 +20,23 @@ from shapiq.imputer import TabPFNImputer
 from shapiq.imputer.base import Imputer
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Callable, MutableMapping
+
+    from shapiq import Explainer
+
+    Predict = Callable[[np.ndarray], np.ndarray]
 
 __all__ = [
+    "EveryClass",
     "FilledCoalitionSampler",
     "ShapleyAdapter",
+    "class_predictions",
     "explained_row",
     "explainer_approximators",
+    "fitted_imputer",
+    "imputer_of",
     "is_imputer",
+    "rebased",
     "refits_after_a_call",
 ]
 
@@ -135,3 +146,110 @@ class ShapleyAdapter(Approximator):  # type: ignore[misc]
             estimation_budget=evaluations,
             baseline_value=empty_value,
         )
+
+
+def imputer_of(explainer: Explainer) -> Imputer | None:
+    """Return an explainer's imputer, which may be an agnostic explainer's game; else ``None``."""
+    game = getattr(explainer, "game", None)
+    candidates = (game, None if game is not None else explainer.imputer)
+    return next((each for each in candidates if is_imputer(each)), None)
+
+
+def fitted_imputer(imputer: Imputer, row: np.ndarray) -> Imputer:
+    """Return a copy that explains a row, shape ``(n,)``: rows do not disturb each other."""
+    own = copy.copy(imputer)
+    if "game" in vars(own):  # an evaluated one, which fits and seeds the imputer that it wraps
+        own.game = fitted_imputer(own.game, row)
+    else:
+        own._rng = copy.deepcopy(imputer._rng)  # noqa: SLF001
+    own.fit(row)
+    return own
+
+
+def class_predictions(explainer: Explainer) -> Predict:
+    """Return a function from data to the predictions of all classes, ``(rows, classes)``.
+
+    Raises:
+        TypeError: If the model does not predict several classes.
+    """
+    model = explainer.model
+    predict = getattr(model, "predict_proba", model)
+    if not callable(predict):
+        msg = (
+            f"Received class_index='all' with a {type(model).__name__}, but a classifier with "
+            "predict_proba is required, or a function that returns a column per class."
+        )
+        raise TypeError(msg)
+    return lambda data: np.asarray(predict(data))
+
+
+def rebased(values: InteractionValues, baseline: float) -> InteractionValues:
+    """Return values whose empty interaction is a baseline, as shapiq's explainers leave them."""
+    values.baseline_value = baseline
+    values[()] = baseline
+    return values
+
+
+class EveryClass:
+    """An imputer for all classes at once: the model is asked once for what each class needs.
+
+    The imputer runs once per class. Its first run asks the model and keeps the answers, the others
+    are given their columns of these.
+
+    Attributes:
+        baselines: The empty predictions, shape ``(classes,)``.
+    """
+
+    def __init__(self, imputer: Imputer, predict: Predict) -> None:
+        """Ask for the empty predictions.
+
+        Args:
+            imputer: A fitted imputer; it is copied. Of an evaluated one the imputer within is
+                taken, which alone can answer for several classes.
+            predict: Returns the predictions of all classes, see :func:`class_predictions`.
+        """
+        imputer = vars(imputer).get("game", imputer)
+        self._predict = predict
+        self._normalized = bool(imputer.normalize)
+        self._imputers: list[Imputer] = [imputer]
+        answers: list[np.ndarray] = []
+        empty = [self._asked(imputer, 0, answers).calc_empty_prediction()]
+        classes = answers[0].shape[1] if answers[0].ndim == 2 else 1
+        empty += [
+            self._asked(imputer, each, answers).calc_empty_prediction()
+            for each in range(1, classes)
+        ]
+        self.baselines = np.array(empty, dtype=float)
+        self._imputers = [self._of_class(imputer, value) for value in self.baselines.tolist()]
+
+    def __call__(self, coalitions: np.ndarray) -> np.ndarray:
+        """Return the values of coalitions for all classes, shape ``(m, classes)``."""
+        answers: list[np.ndarray] = []
+        columns = [
+            self._asked(imputer, each, answers)(coalitions)
+            for each, imputer in enumerate(self._imputers)
+        ]
+        return np.stack(columns, axis=1)
+
+    def _of_class(self, imputer: Imputer, empty: float) -> Imputer:
+        """Return an imputer with the empty prediction of a class."""
+        own = copy.copy(imputer)
+        own.empty_prediction = empty
+        if self._normalized:
+            own.normalization_value = empty
+        return own
+
+    def _asked(self, imputer: Imputer, each: int, answers: list[np.ndarray]) -> Imputer:
+        """Return a copy whose model answers for one class, from the answers if there are some."""
+        own = copy.copy(imputer)
+        own._rng = copy.deepcopy(imputer._rng)  # noqa: SLF001
+        known = iter(list(answers) if each else [])
+
+        def predict(_model: Any, data: np.ndarray) -> np.ndarray:  # noqa: ANN401
+            if each == 0:
+                answers.append(self._predict(data))
+                return answers[-1].reshape(len(answers[-1]), -1)[:, 0]
+            return next(known)[:, each]
+
+        own._predict_function = predict  # noqa: SLF001
+        return own

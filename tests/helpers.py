@@ -106,13 +106,6 @@ def phi_of(values):
     return values.get_n_order_values(1)
 
 
-class Convertible(np.ndarray):
-    """shapiq 1.4 takes float() of a one-row prediction, which NumPy >= 2.4 refuses."""
-
-    def __float__(self):
-        return float(self.item())
-
-
 def peak_memory():
     """Return this process's largest resident memory so far, in bytes."""
     if sys.platform == "win32":

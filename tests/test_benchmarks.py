@@ -12,12 +12,15 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from shapiq import ExactComputer
 
 from benchmarks import __main__ as command_line
 from benchmarks import (
     claims,
+    experiment,
     games,
     interactions,
+    oddgp,
     oddgp_ablation,
     overhead,
     readme,
@@ -56,7 +59,7 @@ def run(command, table, output, *options):
     """Run a command on the table alone; its games are left out."""
     source = games.table_source(table)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(command_line, "resolve_games", lambda *_: [source])
+        patch.setattr(experiment, "resolve_games", lambda *_: [source])
         return command_line.main([command, "--output", str(output), *options])
 
 
@@ -303,7 +306,7 @@ def test_budget_grid_spans_the_papers_range():
     assert len(budget_grid(60)) == 10
 
 
-@pytest.mark.parametrize("command", ["overhead", "evaluation", "readme", "spectrum"])
+@pytest.mark.parametrize("command", ["overhead", "evaluation", "readme", "spectrum", "suite"])
 def test_help(command, capsys):
     with pytest.raises(SystemExit, match="0"):
         command_line.main([command, "--help"])
@@ -351,6 +354,115 @@ def test_the_ablation_on_ffd_rds_coalitions_makes_just_its_evaluations():
     approximator = design.approximator(13, recipe=design.recipe, random_state=0)
     values = approximator.approximate(required_budget(13), overhead.sparse_game(13).value_function)
     assert values.estimation_budget == required_budget(13)
+
+
+@pytest.fixture
+def paper_table(tmp_path):
+    """Return a table under the name of a game of the paper, with instances that chose nothing."""
+    values = np.random.default_rng(1).normal(size=(12, 2**N)).cumsum(axis=1)
+    shapley = [
+        ExactComputer(games.table_lookup(each, N), N)("SV", 1).get_n_order_values(1)
+        for each in values
+    ]
+    file = tmp_path / "vit16.npz"
+    np.savez(file, n_players=N, values=values, shapley_values=shapley)
+    return file
+
+
+def test_oddgp_runs_the_instances_that_chose_nothing(paper_table, tmp_path):
+    options = ["--methods", "oddgp,kernelshap,leverageshap"]
+    assert run("oddgp", paper_table, tmp_path, *options) == 0
+    rows = pd.read_csv(tmp_path / "results.csv")
+    assert set(rows["instance"]) == {10, 11}
+    ours = rows[rows["method"] == "oddgp"]
+    assert sorted(ours["budget"].unique()) == [4 * N, 10 * N, games.PAPER_BUDGETS["vit16"]]
+    assert ours["covered"].between(0, 1).all()
+    assert all("evaluation" in json.loads(text) for text in ours["stages"])
+    assert "| oddgp |" in (tmp_path / "README.md").read_text()
+
+
+def test_oddgps_targets_are_ratios_at_the_papers_and_at_low_budgets():
+    """The error of OddGP is a tenth of shapiq's OddSHAP's at the paper's budget, a half below."""
+    rows = pd.DataFrame(
+        [
+            [game, budget, n, instance, method, error, 0.9, 1.0]
+            for game, n in (("cancer", 30), ("vit16", 16))
+            for budget in (4 * n, 10 * n, games.PAPER_BUDGETS[game])
+            for instance in (10, 11)
+            for method, error in (
+                ("oddgp", 0.1 if budget > 10 * n else 0.5),
+                ("shapiq-oddshap", 1.0),
+                ("leverageshap", 2.0),
+                ("regressionmsr", 0.08 if game == "cancer" else 1.0),
+            )
+        ],
+        columns=["game", "budget", "n", "instance", "method", "value", "covered", "seconds"],
+    )
+    page = oddgp.summarise(rows, None)
+    assert "| shapiq's OddSHAP | geometric mean | 0.1 | 0.35 | 0.2 |" in page
+    assert "| the best of shapiq's estimators per game | worst: Cancer | 1.2 | 1.1 |" in page
+    assert "OddSHAP at 4n and 10n | geometric mean | 0.5 |" in page
+    assert "| Cancer | 0.90 | 0.90 | 0.90 | 1 |" in page
+
+
+def test_the_ablation_command_writes_its_results(paper_table, tmp_path):
+    options = ["--methods", "as it is,no product part,FFD-RD's budget", "--instances", "1"]
+    assert run("oddgp-ablation", paper_table, tmp_path, *options, "--budgets", "60") == 0
+    rows = pd.read_csv(tmp_path / "results.csv").set_index("method")
+    assert rows["budget"].to_dict() == {
+        "as it is": 60,
+        "no product part": 60,
+        "FFD-RD's budget": required_budget(N),
+    }
+    instance = load_instance(games.table_source(paper_table), 0)
+    ours = OddGP(N, random_state=0).approximate(60, CountedGame(instance)).get_n_order_values(1)
+    assert rows.loc["as it is", "value"] == pytest.approx(instance.mean_squared_error(ours))
+    assert rows.loc["as it is", "value"] != rows.loc["no product part", "value"]
+
+
+def test_ablation_ratios_are_to_the_estimator_as_it_is():
+    rows = pd.DataFrame(
+        [
+            ["cancer", 300, 30, instance, method, factor * scale, 0.9, 1.0]
+            for instance, scale in ((0, 1.0), (1, 100.0))
+            for method, factor in (("as it is", 1.0), ("no correction", 3.0))
+        ],
+        columns=["game", "budget", "n", "instance", "method", "value", "covered", "seconds"],
+    )
+    page = oddgp_ablation.summarise(rows, None)
+    assert "| no correction | correction | 30 (0.90) | 3.00 | 1 |" in page
+
+
+def test_rows_name_the_versions_and_older_files_are_read(table, tmp_path):
+    run("table1", table, tmp_path, "--methods", "oddshap", "--budgets", "40")
+    file = tmp_path / "results.csv"
+    rows = pd.read_csv(file)
+    assert rows["versions"].str.match(r"\d+\.\d+.* \(\w{10}\), shapiq \d").all()
+    older = rows.drop(columns=["versions", "scale", "reference_error"])
+    older.to_csv(file, index=False)
+    run("table1", table, tmp_path, "--methods", "oddshap", "--budgets", "40,60")
+    both = pd.read_csv(file)
+    assert both["versions"].isna().tolist() == [True, False, True, False]
+    np.testing.assert_array_equal(both.loc[both["budget"] == 40, "value"], rows["value"])
+    page = (tmp_path / "README.md").read_text()
+    assert "## Rows by several versions" in page
+    assert "| oddshap | not noted | 2 |" in page
+
+
+def test_rows_of_other_runs_come_along(table, tmp_path):
+    run("table1", table, tmp_path / "peers", "--methods", "msr,oddshap", "--budgets", "40,50")
+    peers = tmp_path / "peers" / "results.csv"
+    rows = pd.read_csv(peers)
+    rows.loc[rows["method"] == "msr", "value"] = 123.0
+    rows.to_csv(peers, index=False)
+    options = ["--methods", "permutation", "--budgets", "40", "--reuse", str(peers)]
+    run("table1", table, tmp_path / "own", *options)
+    found = pd.read_csv(tmp_path / "own" / "results.csv")
+    assert set(found["budget"]) == {40}
+    assert set(found["method"]) == {"msr", "oddshap", "permutation"}
+    assert (found.loc[found["method"] == "msr", "value"] == 123.0).all()
+    with pytest.raises(SystemExit, match=r"no .*nowhere.csv to reuse"):
+        run("table1", table, tmp_path, "--reuse", str(tmp_path / "nowhere.csv"))
 
 
 def test_the_page_is_up_to_date():

@@ -59,3 +59,28 @@ def test_interactions_that_are_certain_are_listed_and_drawn(tmp_path):
     assert int(evaluations) <= 300
     assert 3 <= int(certain) < 66
     assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_all_classes_share_the_evaluations_of_one(tmp_path):
+    plot = tmp_path / "plot.png"
+    out = run_example("all_classes.py", "--budget", "100", "--output", str(plot))
+    assert "10 classes, 100 evaluations in all" in out
+    sums = [float(value) for value in re.findall(r"^ +\d: ([+-][\d.]+),", out, re.MULTILINE)]
+    assert len(sums) == 10
+    assert abs(sum(sums)) < 0.01  # probabilities add up to one, with the image and without it
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_many_rows_cost_the_fits_of_one(tmp_path):
+    plot = tmp_path / "plot.png"
+    out = run_example("many_rows.py", "--rows", "20", "--budget", "40", "--output", str(plot))
+    assert "20 rows: 39 fits made, 741 fits saved" in out
+    assert out.count("±") == 10
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_three_metrics_share_the_trainings():
+    out = run_example("three_metrics.py", "--budget", "200")
+    trainings = int(re.search(r"3 metrics, (\d+) trainings", out)[1])
+    assert 100 < trainings < 200
+    assert out.count("of them mislabelled") == 3

@@ -90,12 +90,12 @@ def test_a_known_corner_changes_nothing(monkeypatch):
     sample = Sample(coalitions, values, row_weights(sampler))
     rows = sample.component("odd")
     whole = rows.singletons_gram
-    signs, root = 1.0 - 2.0 * rows.coalitions, rows.weights**0.5
-    np.testing.assert_allclose(whole, signs.T @ (signs * root[:, None]), atol=1e-12)
+    signs = 1.0 - 2.0 * rows.coalitions
+    np.testing.assert_allclose(whole, signs.T @ (signs * rows.weights[:, None]), atol=1e-12)
     interactions = all_coalitions(n)[all_coalitions(n).sum(axis=1) == 3][:30]
     arguments = (
         np.concatenate([np.eye(n, dtype=bool), interactions]),
-        *(rows.coalitions, rows.targets, root),
+        *(rows.coalitions, rows.targets, rows.weights),
     )
     slow = _Design(*arguments[:3], arguments[3] ** 0.5).normal_equations()
     fast = _Design(*arguments[:3], arguments[3] ** 0.5).normal_equations(whole)

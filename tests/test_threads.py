@@ -7,6 +7,8 @@ import sys
 import pytest
 
 PRELUDE = """
+import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np
@@ -102,5 +104,47 @@ try:
         raise KeyError
 except KeyError:
     pass
+assert blas() == before
+""")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks a process")
+@pytest.mark.parametrize("held", ["limit", "lock"])
+def test_a_forked_process_neither_hangs_nor_stays_limited_for_threads_it_does_not_have(held):
+    run(f"""
+from shapiq_oddshap import threads
+entered, leave = threading.Event(), threading.Event()
+
+def hold():
+    with one_blas_thread() if {held == "limit"} else threads._lock:
+        entered.set()
+        leave.wait()
+
+other = threading.Thread(target=hold)
+other.start()
+entered.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(60)  # kills a child that hangs
+    with one_blas_thread():
+        inside = blas()
+    os._exit(0 if (inside, blas()) == ({{1}}, before) else 1)
+status = os.waitpid(child, 0)[1]
+leave.set()
+other.join()
+assert status == 0, status
+assert blas() == before
+""")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks a process")
+def test_a_process_forked_inside_leaves_like_its_parent():
+    run("""
+with one_blas_thread():
+    child = os.fork()
+    inside = blas()
+if child == 0:
+    os._exit(0 if (inside, blas()) == ({1}, before) else 1)
+assert os.waitpid(child, 0)[1] == 0
 assert blas() == before
 """)

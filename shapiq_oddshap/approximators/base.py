@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from abc import abstractmethod
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
 from shapiq_oddshap.approximators.table import GameTable
-from shapiq_oddshap.checks import as_integer, as_seed
+from shapiq_oddshap.checks import as_integer, as_seed, refuse_options
 from shapiq_oddshap.diagnostics import Diagnostics, Estimate, FitFacts, Stopwatch
-from shapiq_oddshap.evaluation import check_callable, evaluate
+from shapiq_oddshap.evaluation import GameValueError, check_callable, evaluate, evaluate_outputs
 from shapiq_oddshap.pairwise import exact_interactions, k_sii_variances
-from shapiq_oddshap.sample import Sample
+from shapiq_oddshap.sample import Outputs, Sample
 from shapiq_oddshap.sampling import size_weights
 from shapiq_oddshap.shapiq_adapter import ShapleyAdapter
 from shapiq_oddshap.threads import one_blas_thread
@@ -85,6 +87,12 @@ class Run:
         with self.stopwatch(stage), one_blas_thread():
             yield
 
+    def fork(self) -> Run:
+        """Return the run of one of several outputs: what is drawn or timed there stays there."""
+        own = copy.copy(self)
+        own.rng, own.stopwatch = copy.deepcopy(self.rng), self.stopwatch.fork()
+        return own
+
     def collect(self, design: Design, game: Game | Value, n: int) -> tuple[Sample, Any]:
         """Evaluate what a design asks for, until it asks no more.
 
@@ -103,13 +111,29 @@ class Run:
         Raises:
             RuntimeError: If the budget would be exceeded, which is an error of the approximator.
         """
+        (sample,), notes = self._collect(design, partial(evaluate, game), n)
+        return sample, notes
+
+    def collect_outputs(self, design: Design, game: Game | Value, n: int) -> tuple[Outputs, Any]:
+        """Evaluate likewise a game of several outputs; the design is sent ``(..., k)`` values."""
+        return self._collect(design, partial(evaluate_outputs, game), n)
+
+    def _collect(self, design: Design, evaluated: Value, n: int) -> tuple[Outputs, Any]:
+        """Do what :meth:`collect` says, by a function that returns ``(m,)`` or ``(m, k)`` values."""
 
         def paid(rows: np.ndarray) -> np.ndarray:
             if len(table.values) + len(rows) > self.budget:
                 msg = f"{len(table.values) + len(rows)} evaluations exceed {self.budget}."
                 raise RuntimeError(msg)
             with self.stopwatch("evaluation"):
-                return evaluate(game, rows)
+                paid_for = evaluated(rows)
+            if len(table.values) and table.values.shape[1:] != paid_for.shape[1:]:
+                msg = (
+                    f"The game returned {paid_for.shape[1]} outputs after {table.values.shape[1]} at "
+                    "first. The same number is required at every coalition."
+                )
+                raise GameValueError(msg)
+            return paid_for
 
         table, plan = GameTable(paid, n), None
         values: Any = None  # what a generator is started with
@@ -123,10 +147,10 @@ class Run:
             values = table(rows)
         coalitions, weights = table.coalitions, plan.weights
         inner = size_weights(coalitions[2:]) if weights is None else weights
-        sample = Sample(coalitions, table.values, np.concatenate([[0.0, 0.0], inner]))
-        for array in (sample.coalitions, sample.values, sample.weights):
-            array.flags.writeable = False  # screening strategies may be anyone's
-        return sample, plan.notes
+        weights = np.concatenate([[0.0, 0.0], inner])
+        return Outputs.of(
+            coalitions, table.values.reshape(len(coalitions), -1), weights
+        ), plan.notes
 
 
 class ShapleyApproximator(ShapleyAdapter):
@@ -139,10 +163,13 @@ class ShapleyApproximator(ShapleyAdapter):
     Attributes:
         efficient: Whether the values sum to f([n]) - f(∅) at every budget.
         offered: The indices by ``max_order``.
+        adaptive: Whether the coalitions depend on values of the game, so that several outputs cannot
+            share them.
     """
 
     efficient = True
     offered: ClassVar[Mapping[int, tuple[str, ...]]] = {1: ("SV",)}
+    adaptive = False
 
     def __init__(
         self, n: int, *, max_order: int = 1, index: str = "SV", random_state: int | None = None
@@ -176,8 +203,11 @@ class ShapleyApproximator(ShapleyAdapter):
         """
         super().set_random_state(as_seed(random_state))
 
-    def approximate(  # type: ignore[override]
-        self, budget: int, game: Game | Value
+    def approximate(
+        self,
+        budget: int,
+        game: Game | Value,
+        **options: Any,  # noqa: ANN401 - refused
     ) -> InteractionValues:
         """Approximate the Shapley values of a game.
 
@@ -186,15 +216,18 @@ class ShapleyApproximator(ShapleyAdapter):
                 ``2**n`` on all coalitions are evaluated and the values are exact.
             game: A shapiq ``Game``, an imputer, or any callable that takes coalitions as boolean
                 rows of shape ``(m, n)`` and returns ``m`` numbers.
+            **options: None; shapiq's approximators take any here and ignore them.
 
         Returns:
             The Shapley values, with f(∅) as the value of the empty interaction.
 
         Raises:
-            TypeError: If the budget is no integer, or the game returns no real numbers.
+            TypeError: If the budget is no integer, the game returns no real numbers, or there are
+                options.
             ValueError: If the budget is too small, or the game returns NaN, an infinite value or
                 the wrong number of values.
         """
+        refuse_options(options, {}, "approximate")
         return self.estimate(budget, game).values
 
     def approximate_with_diagnostics(
@@ -230,23 +263,82 @@ class ShapleyApproximator(ShapleyAdapter):
             >>> estimate.diagnostics.evaluations, estimate.diagnostics.screener
             (100, 'proxyspex')
         """
+        asked, run, design = self._started(budget, game)
+        sample, notes = run.collect(design, game, self.n)
+        exact = partial(_exact, pairwise=self.pairwise)
+        fitted = exact(sample, run) if self._is_exact(run) else self._fit(sample, notes, run)
+        return self._estimated(asked, sample, fitted, run)
+
+    def estimate_outputs(self, budget: int, game: Game | Value) -> list[Estimate]:
+        """Estimate the Shapley values of a game's outputs, all from the same evaluations.
+
+        A classifier returns the scores of all classes, a model that is fitted again for every
+        coalition predicts all rows and has several metrics: one evaluation serves them all, as the
+        coalitions do not depend on the values. Output j of a regression has the bits of
+        ``estimate`` on that output alone, with the same seed.
+
+        Args:
+            budget: Number of coalitions that may be evaluated, for all outputs together.
+            game: Any callable that takes coalitions as boolean rows of shape ``(m, n)`` and returns
+                values of shape ``(m, k)``.
+
+        Returns:
+            An estimate per output. Its seconds of sampling and evaluation are those of all outputs,
+            the others its own. Held at a time are the values, at 8 m k bytes a few times over, and
+            what one output takes alone.
+
+        Raises:
+            TypeError: If the coalitions of this approximator depend on the values, and as
+                ``approximate``.
+            ValueError: As ``approximate`` does; a NaN is named by coalition and output.
+
+        Examples:
+            >>> import numpy as np
+            >>> from shapiq_oddshap import OddSHAP
+            >>> game = lambda coalitions: coalitions @ np.eye(8)[:, :3]
+            >>> first, second, third = OddSHAP(n=8, random_state=42).estimate_outputs(100, game)
+            >>> second.values.get_n_order_values(1).round(9)[:3].tolist()
+            [0.0, 1.0, 0.0]
+        """
+        if self.adaptive:
+            msg = (
+                f"{type(self).__name__} chooses its coalitions by the values that it has seen, so "
+                "that outputs cannot share them. Please estimate each output by itself, or all of "
+                "them by another approximator, such as OddSHAP or OddGP."
+            )
+            raise TypeError(msg)
+        asked, run, design = self._started(budget, game)
+        outputs, notes = run.collect_outputs(design, game, self.n)
+        if self._is_exact(run):
+            fits = _one_by_one(outputs, run, partial(_exact, pairwise=self.pairwise))
+        else:
+            fits = self._fit_outputs(outputs, notes, run)
+        return [
+            self._estimated(asked, sample, fitted, own)
+            for sample, (fitted, own) in zip(outputs, fits, strict=True)
+        ]
+
+    def _started(self, budget: int, game: Game | Value) -> tuple[int, Run, Design]:
+        """Check the arguments, and return the budget, the run and its design."""
         asked = as_integer(budget, "budget", "a number of evaluations such as budget=1000")
         required = min(self.required_budget(), 2**self.n)
         if asked < required:
             raise ValueError(self._refusal(asked, required))
         check_callable(game)
         run = Run(min(asked, 2**self.n), self.random_state)
-        exact = run.budget == 2**self.n
-        design = _all_coalitions(self.n) if exact else self._design(run)
-        sample, notes = run.collect(design, game, self.n)
-        fitted = (
-            _exact(sample, run, pairwise=self.pairwise) if exact else self._fit(sample, notes, run)
-        )
+        return asked, run, _all_coalitions(self.n) if self._is_exact(run) else self._design(run)
+
+    def _is_exact(self, run: Run) -> bool:
+        """Tell whether a run evaluates all coalitions."""
+        return bool(run.budget == 2**self.n)
+
+    def _estimated(self, asked: int, sample: Sample, fitted: Fitted, run: Run) -> Estimate:
+        """Return what a run found, in shapiq's terms and with its record."""
         values = self._interaction_values(
             fitted.values,
             empty_value=sample.empty_value,
             evaluations=len(sample.values),
-            exact=exact or len(sample.values) == 2**self.n,
+            exact=len(sample.values) == 2**self.n,
         )
         diagnostics = Diagnostics(
             **vars(fitted.facts),
@@ -280,6 +372,15 @@ class ShapleyApproximator(ShapleyAdapter):
     def pairwise(self) -> bool:
         """Whether pairwise interactions are estimated too."""
         return bool(self.max_order == 2)
+
+    def _fit_outputs(
+        self,
+        outputs: Outputs,
+        notes: Any,  # noqa: ANN401
+        run: Run,
+    ) -> Iterator[tuple[Fitted, Run]]:
+        """Estimate all outputs of a design, each with the run that it took; by default one by one."""
+        return _one_by_one(outputs, run, lambda sample, own: self._fit(sample, notes, own))
 
     def _refusal(self, budget: int, required: int) -> str:
         """Return the message for a budget that is too small."""
@@ -349,6 +450,15 @@ def _all_coalitions(n: int) -> Design:
     half = _half(n)[1:]
     yield np.concatenate([half, ~half])
     return Plan()
+
+
+def _one_by_one(
+    outputs: Outputs, run: Run, fit: Callable[[Sample, Run], Fitted]
+) -> Iterator[tuple[Fitted, Run]]:
+    """Fit each output as a run on it alone would: by a copy of the run as the design left it."""
+    for sample in outputs:
+        own = run.fork()
+        yield fit(sample, own), own
 
 
 def _half(n: int) -> np.ndarray:

@@ -340,6 +340,8 @@ class FFDRDCorrected(FFDRD):
         - :class:`~shapiq_oddshap.FFDRD`: without the correction.
     """
 
+    adaptive = True
+
     def required_budget(self) -> int:
         """Return the smallest budget that ``approximate`` takes.
 

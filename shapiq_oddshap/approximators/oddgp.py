@@ -11,22 +11,26 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from scipy.special import ndtri
 
+from shapiq_oddshap import trees
 from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
 from shapiq_oddshap.approximators.table import GameTable
 from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.diagnostics import FitFacts
-from shapiq_oddshap.evaluation import check_callable, evaluate
+from shapiq_oddshap.evaluation import check_callable, evaluate, evaluate_outputs
 from shapiq_oddshap.gp import OddGPRecipe
 from shapiq_oddshap.gp.readout import PAIRWISE
-from shapiq_oddshap.process import fit_pairs_too, fit_process
+from shapiq_oddshap.process import fit_pairs_too, fit_process, fit_processes
+from shapiq_oddshap.sample import Outputs
 from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from shapiq import Game, InteractionValues
 
     from shapiq_oddshap.approximators.base import Design
+    from shapiq_oddshap.diagnostics import Estimate
+    from shapiq_oddshap.gp import OddGPFit
     from shapiq_oddshap.sample import Sample
 
     Value = Callable[[np.ndarray], np.ndarray]
@@ -109,6 +113,7 @@ class OddGP(ShapleyApproximator):
 
     def _design(self, run: Run) -> Design:
         """Draw pairs."""
+        trees.import_lightgbm()  # refuses before anything is paid for
         sampler = PairedCoalitionSampler(self.n, random_state=int(run.rng.integers(2**63)))
         sampler.sample(run.budget)
         yield sampler.coalitions_matrix[2:]
@@ -122,26 +127,29 @@ class OddGP(ShapleyApproximator):
             # a constant sample tells nothing of the scale on which others may differ
             zeros = np.zeros(n + PAIRWISE.count(n) * self.pairwise)
             return Fitted(zeros, FitFacts(path="constant"), np.full(len(zeros), np.inf))
-        even = None
-        if self.pairwise:
-            fit, even = fit_pairs_too(sample, run.rng, self.recipe, run.clock)
-        else:
-            fit = fit_process(sample, run.rng, self.recipe, run.clock)
-        facts = FitFacts(
-            path=fit.path,
-            screener="proxyspex",
-            n_terms=fit.n_terms,
-            details={"pairs": float(fit.pairs), "noise": fit.noise},
-        )
-        if even is None:
-            return Fitted(fit.values, facts, fit.variances)
+        if not self.pairwise:
+            return _fitted(fit_process(sample, run.rng, self.recipe, run.clock))
+        odd, even = fit_pairs_too(sample, run.rng, self.recipe, run.clock)
+        fitted = _fitted(odd)
         details = {"even_pairs": float(even.pairs), "even_noise": even.noise}
-        details["even_terms"] = float(even.n_terms)
+        details |= {"even_terms": float(even.n_terms), **fitted.facts.details}
         return Fitted(
-            np.concatenate([fit.values, even.values]),
-            replace(facts, path=f"{fit.path}+{even.path}", details={**facts.details, **details}),
-            np.concatenate([fit.variances, even.variances]),
+            np.concatenate([odd.values, even.values]),
+            replace(fitted.facts, path=f"{odd.path}+{even.path}", details=details),
+            np.concatenate([odd.variances, even.variances]),
         )
+
+    def _fit_outputs(self, outputs: Outputs, notes: None, run: Run) -> Iterator[tuple[Fitted, Run]]:
+        """Screen all outputs, and fit them together; their seconds are those of all."""
+        varying = np.flatnonzero(np.ptp(outputs.columns, axis=1)).tolist()
+        if len(varying) < 2 or self.pairwise:
+            yield from super()._fit_outputs(outputs, notes, run)
+            return
+        chosen = Outputs(outputs.sample, outputs.columns[varying])
+        fits = fit_processes(chosen, run.rng, self.recipe, run.clock)
+        for output, sample in enumerate(outputs):
+            fitted = _fitted(next(fits)) if output in varying else self._fit(sample, notes, run)
+            yield fitted, run
 
     def approximate_with_variance(
         self, budget: int, game: Game | Value
@@ -183,6 +191,48 @@ class OddGP(ShapleyApproximator):
             TypeError: If the game cannot be called.
             ValueError: If the error is not positive or the confidence not between 0 and 1.
         """
+
+        def once(seeded: OddGP, budget: int, table: GameTable) -> list[Estimate]:
+            return [seeded.estimate(budget, table)]
+
+        table = GameTable(partial(evaluate, game), self.n)
+        (found,) = self._grown(once, target_error, max_budget, game, table, confidence)
+        return found.values, cast("np.ndarray", found.variances)
+
+    def estimate_outputs_until(
+        self,
+        target_error: float,
+        max_budget: int,
+        game: Game | Value,
+        *,
+        confidence: float = 0.9,
+    ) -> list[Estimate]:
+        """Grow the budget until the widest interval of all outputs is narrow enough.
+
+        Args:
+            target_error: Half-width of the widest interval that will do, in units of the game.
+            max_budget: Number of coalitions that may be evaluated in all.
+            game: The game; see :meth:`estimate_outputs`.
+            confidence: Probability that an interval is meant to hold the true value with.
+
+        Returns:
+            An estimate per output; see :meth:`approximate_until`, also for what is raised.
+        """
+        table = GameTable(partial(evaluate_outputs, game), self.n)
+        return self._grown(
+            OddGP.estimate_outputs, target_error, max_budget, game, table, confidence
+        )
+
+    def _grown(
+        self,
+        estimate: Callable[[OddGP, int, GameTable], list[Estimate]],
+        target_error: float,
+        max_budget: int,
+        game: Game | Value,
+        table: GameTable,
+        confidence: float,
+    ) -> list[Estimate]:
+        """Estimate on ever larger budgets; what was evaluated lies in the table."""
         if not target_error > 0:
             msg = f"Received target_error={target_error!r}, but a positive number is required."
             raise ValueError(msg)
@@ -194,12 +244,22 @@ class OddGP(ShapleyApproximator):
         seeded = copy.copy(self)  # one seed for all budgets, so that each sample holds the last
         if self.random_state is None:
             seeded.set_random_state(int(np.random.SeedSequence().generate_state(1)[0]))
-        table = GameTable(partial(evaluate, game), self.n)
         quantile = ndtri(0.5 + confidence / 2)
         budget = min(4 * self.n + 2, max_budget)
         while True:
-            values, variances = seeded.approximate_with_variance(budget, table)
-            widest = quantile * np.sqrt(variances.max())
+            found = estimate(seeded, budget, table)
+            widest = quantile * np.sqrt(np.max([each.variances for each in found]))
             if widest <= target_error or budget >= min(max_budget, 2**self.n):
-                return values, variances
+                return found
             budget = min(ceil(_GROWTH * budget), max_budget)
+
+
+def _fitted(fit: OddGPFit) -> Fitted:
+    """Return a fit in the terms of all approximators."""
+    facts = FitFacts(
+        path=fit.path,
+        screener="proxyspex",
+        n_terms=fit.n_terms,
+        details={"pairs": float(fit.pairs), "noise": fit.noise},
+    )
+    return Fitted(fit.values, facts, fit.variances)

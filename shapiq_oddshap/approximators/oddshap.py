@@ -12,7 +12,7 @@ from shapiq.approximator.sampling import CoalitionSampler
 
 from shapiq_oddshap import fourier, trees
 from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
-from shapiq_oddshap.checks import as_integer
+from shapiq_oddshap.checks import as_integer, refuse_options
 from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.pairwise import regressed_interactions
 from shapiq_oddshap.proxy import TreeProxy
@@ -44,6 +44,12 @@ _CHOICES: dict[str, Any] = {
     "size_effects": SizeEffects,
     "sizes": Sizes,
 }
+_INSTEAD = {
+    "tree_params": "proxy_params={...}, LightGBM's parameters by any of their names",
+    "sampling_weights": "sizes='paper' for equally many coalitions of every size, or "
+    "sampler=CoalitionSampler(n, sampling_weights)",
+}
+"""What shapiq's own OddSHAP calls otherwise."""
 _LOW_BUDGET = 20
 """Evaluations per player up to which several estimators are compared: they take little time then."""
 
@@ -76,6 +82,7 @@ class FourierRegression(ShapleyApproximator):
         max_order: int = 1,
         index: str = "SV",
         random_state: int | None = None,
+        **foreign: Any,  # noqa: ANN401 - refused
     ) -> None:
         """Initialize the approximator.
 
@@ -105,11 +112,13 @@ class FourierRegression(ShapleyApproximator):
             max_order: 1; shapiq's explainers pass it.
             index: ``"SV"``; shapiq's explainers pass it.
             random_state: The seed; ``None`` takes fresh entropy for every run.
+            **foreign: None; those of shapiq's own OddSHAP are refused with what to pass instead.
 
         Raises:
-            TypeError: If an argument is of the wrong type.
+            TypeError: If an argument is of the wrong type, or there is none of the name.
             ValueError: If an argument is out of its range.
         """
+        refuse_options(foreign, _INSTEAD, type(self).__name__)
         super().__init__(n, max_order=max_order, index=index, random_state=random_state)
         if isinstance(interaction_factor, bool) or not isinstance(
             interaction_factor, int | float | np.number
@@ -199,6 +208,8 @@ class FourierRegression(ShapleyApproximator):
 
     def _design(self, run: Run) -> Design:
         """Draw coalitions, those that the screening strategy needs among them."""
+        if self._asks_lightgbm(run.budget):
+            trees.import_lightgbm()  # refuses before anything is paid for
         screener = self._resolved().prepare(self.n, run.budget - 2, run.rng)
         own = screener.coalitions(self.n)
         sampler = copy.deepcopy(self.sampler)
@@ -215,6 +226,16 @@ class FourierRegression(ShapleyApproximator):
             weights = size_weights(coalitions)
         yield coalitions
         return Plan(weights, screener)
+
+    def _asks_lightgbm(self, budget: int) -> bool:
+        """Return whether a run of so many evaluations will take LightGBM."""
+        screener = self._resolved()
+        if self._compared(screener) and budget < max(self.interaction_factor, _LOW_BUDGET) * self.n:
+            return True
+        if budget < self.interaction_factor * self.n and not self._fixed_terms(screener):
+            own = self._trees(screener).model is None
+            return own and self.low_budget == "proxy" and self._n_terms(screener) != 0
+        return screener.proxy is not None and screener.proxy.model is None
 
     def _fit(self, sample: Sample, notes: Screener, run: Run) -> Fitted:
         """Screen and regress (paper, Algorithm 1), or take the proxy."""

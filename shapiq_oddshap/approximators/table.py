@@ -20,7 +20,7 @@ class GameTable:
     Attributes:
         coalitions: What was evaluated, in the order in which it was asked for, after the empty and
             the grand coalition, shape ``(m, n)``.
-        values: Their values, shape ``(m,)``.
+        values: Their values, shape ``(m,)``, or ``(m, k)`` of k outputs; none before the first call.
     """
 
     def __init__(self, evaluate: Callable[[np.ndarray], np.ndarray], n: int) -> None:
@@ -30,10 +30,10 @@ class GameTable:
         """
         self._evaluate = evaluate
         self.coalitions = np.array([[False] * n, [True] * n])
-        self.values = np.zeros(0)
+        self.values: np.ndarray = np.zeros(0)
 
     def __call__(self, coalitions: np.ndarray) -> np.ndarray:
-        """Return the values of boolean rows of shape ``(..., n)``, shape ``(...)``."""
+        """Return the values of boolean rows of shape ``(..., n)``, shape ``(...)`` or ``(..., k)``."""
         shape, n = coalitions.shape[:-1], coalitions.shape[-1]
         asked = np.concatenate([self.coalitions, coalitions.reshape(-1, n)])
         _, first, inverse = np.unique(row_keys(asked), return_index=True, return_inverse=True)
@@ -43,6 +43,9 @@ class GameTable:
             self.values = self._evaluate(self.coalitions)
         new = rows[len(self.values) :]
         if len(new):
-            self.values = np.concatenate([self.values, self._evaluate(new)])
+            values = self._evaluate(new)
+            known_values = [self.values] if len(self.values) else []
+            self.values = np.concatenate([*known_values, values])
             self.coalitions = rows
-        return self.values[np.argsort(order)[inverse.ravel()[known:]]].reshape(shape)
+        places = np.argsort(order)[inverse.ravel()[known:]]
+        return self.values[places].reshape(*shape, *self.values.shape[1:])

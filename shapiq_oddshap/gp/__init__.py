@@ -11,6 +11,7 @@ and their posterior variances are all closed forms in the prior variances of the
 
 from shapiq_oddshap.gp.evidence import SearchOptions
 from shapiq_oddshap.gp.fit import OddGPFit, Pairs, fit_odd_gp
+from shapiq_oddshap.gp.joint import fit_outputs, pooled
 from shapiq_oddshap.gp.parts import Hints
 from shapiq_oddshap.gp.recipe import OddGPRecipe
 from shapiq_oddshap.gp.recovery import RecoveryOptions
@@ -25,4 +26,6 @@ __all__ = [
     "ReweightingOptions",
     "SearchOptions",
     "fit_odd_gp",
+    "fit_outputs",
+    "pooled",
 ]

@@ -7,7 +7,7 @@ from math import log
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack
+from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack, qr
 from scipy.optimize import minimize
 
 from shapiq_oddshap.gp.observations import EFFICIENCY_NOISE
@@ -39,17 +39,24 @@ class SearchOptions:
             interactions; large ones of a noise-free game overrule it by hundreds of nats.
         noise_shrinkage: Precision of that hyperprior, on the logarithm.
         noise_floor: Smallest noise, relative to the variance of the targets.
+        own_iterations: Upper bound on the iterations of one of several outputs from the joint
+            maximum on.
+        own_precision: Precision of the hyperprior that pulls its logarithms to that.
+        least_gain: Nats that the evidence of an output has to gain for a kernel of its own.
     """
 
     pairs: int = 900
     most_pairs: int = 1300
     iterations: int = 10
     first_pairs: int = 400
-    first_iterations: int = 30
+    first_iterations: int = 20
     shrinkage: float = 0.5
     usual_noise: float = 1e-2
     noise_shrinkage: float = 0.05
     noise_floor: float = 1e-10
+    own_iterations: int = 8
+    own_precision: float = 1.0
+    least_gain: float = 5.0
 
     def count(self, pairs: int) -> int:
         """Return how many of so many pairs are searched."""
@@ -59,7 +66,8 @@ class SearchOptions:
 class Evidence:
     """Minus the log marginal likelihood as a function of all hyperparameters' logarithms.
 
-    The vector ``theta`` holds the shapes of all parts, then their variances, then the noise.
+    The vector ``theta`` holds the shapes of all parts, then their variances, then the noise. Of
+    several outputs it is the sum of their log marginal likelihoods.
     """
 
     def __init__(self, kernel: Kernel, data: Observations) -> None:
@@ -67,11 +75,13 @@ class Evidence:
 
         Args:
             kernel: Which parts there are; :meth:`start` is where it stands.
-            data: The observations.
+            data: The observations; their targets are of shape ``(m + 1,)`` or ``(m + 1, k)``.
         """
         x = data.x
         self._kernel = kernel
-        self._targets = data.targets
+        self._outputs = 1 if data.targets.ndim == 1 else data.targets.shape[1]
+        self._targets = _square(data.targets)
+        self._share = 1.0 if self._outputs == 1 else _independent(self._targets) / self._outputs
         self._on_rows = [part.on(x) for part in kernel.parts]
         self._spare = np.empty((len(x), len(x)))
         ends = np.cumsum([len(part.shape) for part in kernel.parts])
@@ -126,12 +136,17 @@ class Evidence:
         except LinAlgError:
             return 1e25, np.zeros_like(theta)
         alpha = cho_solve((factor, False), self._targets, check_finite=False)
-        value = 0.5 * float(self._targets @ alpha) + float(np.log(np.diag(factor)).sum())
+        log_root = float(np.log(np.diag(factor)).sum())
+        value = 0.5 * float(np.vdot(self._targets, alpha)) + self._outputs * log_root
         # W of eq. 6 as a triangle that holds both halves: it meets symmetric matrices only
         inverse, _ = lapack.dpotri(factor, lower=False, overwrite_c=True)
         weights = inverse.T
         weights.flat[:: m + 1] *= 0.5
-        weights -= np.outer(0.5 * alpha, alpha, out=spare)
+        if alpha.ndim == 1:
+            weights -= np.outer(0.5 * alpha, alpha, out=spare)
+        else:
+            weights *= self._outputs
+            weights -= np.matmul(0.5 * alpha, alpha.T, out=spare)
         gradient = np.empty_like(theta)
         by_variance = gradient[self._variances]
         for k, (rows, shape) in enumerate(zip(self._on_rows, self._shapes, strict=True)):
@@ -140,8 +155,12 @@ class Evidence:
         return value, gradient
 
     def penalised(self, theta: np.ndarray, options: SearchOptions) -> tuple[float, np.ndarray]:
-        """Return value and gradient with the hyperpriors of shapes and noise (eq. 7)."""
+        """Return value and gradient with the hyperpriors of shapes and noise (eq. 7).
+
+        Several outputs count for as many as they are independent.
+        """
         value, gradient = self(theta)
+        value, gradient = value * self._share, gradient * self._share
         for shape in self._shapes:
             if shape.start < shape.stop:
                 spread = theta[shape] - theta[shape].mean()
@@ -150,6 +169,24 @@ class Evidence:
         excess = theta[-1] - log(options.usual_noise)
         gradient[-1] += options.noise_shrinkage * excess
         return value + 0.5 * options.noise_shrinkage * excess**2, gradient
+
+
+def _independent(targets: np.ndarray) -> float:
+    """Return how many independent outputs several are worth: ``(sum l)^2 / sum l^2``.
+
+    Here l are the eigenvalues of their products. Rows of one model are alike, so that the sum of
+    their evidences would overrule the hyperpriors too easily.
+    """
+    gram = targets.T @ targets
+    return float(np.trace(gram) ** 2 / np.sum(gram**2))
+
+
+def _square(targets: np.ndarray) -> np.ndarray:
+    """Return targets of no more columns than rows, which have the same products of rows."""
+    if targets.ndim == 1 or len(targets) >= targets.shape[1]:
+        return targets
+    upper: np.ndarray = qr(targets.T, mode="r", check_finite=False)[0][: len(targets)]
+    return upper.T
 
 
 def search_hyperparameters(
@@ -172,6 +209,45 @@ def search_hyperparameters(
     if first is not data:
         kernel, _ = _maximise(kernel, data, options, options.iterations)
     return kernel
+
+
+def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> Kernel:
+    """Search near the maximum of several outputs' evidence for that of one of them.
+
+    A Gaussian hyperprior pulls the logarithms to the joint maximum.
+
+    Args:
+        joint: The kernel of the joint maximum.
+        data: The observations of the output.
+        options: Options of the search.
+
+    Returns:
+        The kernel found; ``joint`` itself if the evidence gains less than ``options.least_gain``.
+    """
+    if options.own_iterations == 0:
+        return joint
+    first = data.first(options.first_pairs)
+    evidence = Evidence(joint, first)
+    centre = evidence.start
+
+    def anchored(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = evidence(theta)
+        step = theta - centre
+        return (
+            value + 0.5 * options.own_precision * float(step @ step),
+            gradient + options.own_precision * step,
+        )
+
+    found = minimize(
+        anchored,
+        centre,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=evidence.bounds(options.noise_floor),
+        options={"maxiter": options.own_iterations},
+    )
+    gain = anchored(centre)[0] - found.fun
+    return joint if gain < options.least_gain else evidence.kernel(found.x)
 
 
 def _maximise(

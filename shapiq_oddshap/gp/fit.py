@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Clock = Callable[[str], AbstractContextManager[None]]
 
-__all__ = ["OddGPFit", "Pairs", "fit_odd_gp"]
+__all__ = ["OddGPFit", "Pairs", "conclude", "fit_odd_gp", "simple_fit", "starting_kernels"]
 
 _FREE_RATES = 0.8
 """Degrees of freedom of a rate and of a variance: the hyperprior takes about a fifth."""
@@ -54,6 +54,19 @@ class Pairs:
     def n(self) -> int:
         """Number of players."""
         return int(self.coalitions.shape[1])
+
+    @property
+    def largest(self) -> float:
+        """The largest of all odd values."""
+        return float(max(np.abs(self.targets).max(initial=0.0), 0.5 * abs(self.total)))
+
+    @property
+    def scale(self) -> float:
+        """The root mean square of all odd values."""
+        # the maximum first: squares of huge or tiny values would leave the range of a double
+        top = self.largest
+        targets = np.concatenate([[-0.5 * self.total], self.targets])
+        return top * float(np.sqrt(np.mean((targets / top) ** 2)))
 
     def over(self, unit: float) -> Pairs:
         """Return the same in another unit."""
@@ -113,39 +126,73 @@ def fit_odd_gp(
         The fit.
     """
     recipe = recipe or OddGPRecipe()
-    n, count, total = pairs.n, len(pairs.coalitions), pairs.total
-    targets = np.concatenate([[-0.5 * total], pairs.targets])
-    # the maximum first: squares of huge or tiny values would leave the range of a double
-    top = float(np.abs(targets).max())
-    if top == 0.0 or count == 0:
-        values = readout.complete(np.zeros(readout.count(n)), total)
-        error = 0.0 if count else np.inf
-        return OddGPFit(values, np.full(len(values), np.inf), "none", error=error)
-    normed = pairs.over(top)
-    with clock("recovery"):
-        exact = _fit_exactly(normed, readout.simplest_terms(n), readout)
-    if exact is not None:
-        return _exact_fit(exact, readout.simplest, pairs, top, readout)
-    scale = top * float(np.sqrt(np.mean((targets / top) ** 2)))
-    scaled = pairs.over(scale)
+    simple = simple_fit(pairs, clock, readout)
+    if simple is not None:
+        return simple
+    count = len(pairs.coalitions)
     order = rng.permutation(count)
     sub = np.sort(order[: recipe.max_pairs])
     searched = order[: recipe.search.count(count)]
     with clock("search"):
-        parts = readout.parts(recipe)
-        plain = Kernel.start(hints, parts, readout.parity)
-        sized = Kernel.start(hints, (*parts, *recipe.size_parts), readout.parity)
-        starts = (plain, sized) if recipe.size_parts else (plain,)
-        kernel = search_hyperparameters(starts, scaled.observations(searched), recipe.search)
+        data = pairs.over(pairs.scale).observations(searched)
+        starts = starting_kernels(hints, recipe, readout)
+        kernel = search_hyperparameters(starts, data, recipe.search)
+    return conclude(kernel, pairs, sub, recipe, clock, readout=readout)
+
+
+def simple_fit(pairs: Pairs, clock: Clock, readout: Readout = SHAPLEY_VALUES) -> OddGPFit | None:
+    """Return the fit of pairs that need no process: zeros, or the simplest terms alone."""
+    n, top = pairs.n, pairs.largest
+    if top == 0.0 or len(pairs.coalitions) == 0:
+        values = readout.complete(np.zeros(readout.count(n)), pairs.total)
+        error = 0.0 if len(pairs.coalitions) else np.inf
+        return OddGPFit(values, np.full(len(values), np.inf), "none", error=error)
+    with clock("recovery"):
+        exact = _fit_exactly(pairs.over(top), readout.simplest_terms(n), readout)
+    return None if exact is None else _exact_fit(exact, readout.simplest, pairs, top, readout)
+
+
+def starting_kernels(
+    hints: Hints, recipe: OddGPRecipe, readout: Readout = SHAPLEY_VALUES
+) -> tuple[Kernel, ...]:
+    """Return the kernels from which the search starts."""
+    parts = readout.parts(recipe)
+    plain = Kernel.start(hints, parts, readout.parity)
+    sized = Kernel.start(hints, (*parts, *recipe.size_parts), readout.parity)
+    return (plain, sized) if recipe.size_parts else (plain,)
+
+
+def conclude(
+    kernel: Kernel,
+    pairs: Pairs,
+    sub: np.ndarray,
+    recipe: OddGPRecipe,
+    clock: Clock,
+    condition: Callable[[Kernel, Observations], Posterior] = Posterior.of,
+    readout: Readout = SHAPLEY_VALUES,
+) -> OddGPFit:
+    """Give terms their variances where that is allowed, condition on pairs, and read off.
+
+    Args:
+        kernel: What the search has found.
+        pairs: All pairs.
+        sub: Those that the process is conditioned on.
+        recipe: The recipe.
+        clock: Times the stages.
+        condition: Conditions a kernel on observations.
+        readout: What is read off.
+    """
+    n, total, top, scale = pairs.n, pairs.total, pairs.largest, pairs.scale
+    scaled = pairs.over(scale)
     data = scaled.observations(sub)
     freedom = _FREE_RATES * (n + 4)
     if recipe.reweighting.allow(kernel, data):
-        kernel, exact = _reweight(kernel, data, normed, recipe, clock, readout)
+        kernel, exact = _reweight(kernel, data, pairs.over(top), recipe, clock, readout)
         if exact is not None:
             return _exact_fit(exact, "sparse", pairs, top, readout)
         freedom = n + 4.0 + len(explicit_terms(kernel).terms)
     with clock("posterior"):
-        posterior = Posterior.of(kernel, data)
+        posterior = condition(kernel, data)
         values, variances = _read_out(posterior, scaled, sub, freedom, recipe, readout)
     return OddGPFit(
         readout.complete(values * scale, total),
@@ -154,7 +201,7 @@ def fit_odd_gp(
         n_terms=len(explicit_terms(kernel).terms),
         noise=float(np.sqrt(posterior.kernel.noise)) * scale,
         pairs=len(sub),
-        error=float(_in_units(posterior.left_out_error(), scale)),
+        error=float(_in_units(np.array(posterior.left_out_error()), scale)),
     )
 
 
@@ -222,7 +269,7 @@ def _exact_fit(exact: ExactFit, path: str, pairs: Pairs, unit: float, readout: R
         n_terms=exact.n_terms,
         noise=exact.noise * unit,
         pairs=len(pairs.coalitions),
-        error=float(_in_units(exact.noise**2, unit)),
+        error=float(_in_units(np.array(exact.noise**2), unit)),
     )
 
 

@@ -46,7 +46,8 @@ class Kernel:
         cls, hints: Hints, parts: Sequence[type[Part]] = PARTS, parity: Parity = "odd"
     ) -> Kernel:
         """Return the kernel from which the search starts."""
-        return cls(hints.n, tuple(part.start(hints, parity) for part in parts), _START_NOISE)
+        kept = [p for p in parts if parity in p.parities and hints.n <= p.most_players]
+        return cls(hints.n, tuple(part.start(hints, parity) for part in kept), _START_NOISE)
 
     def find(self, kind: type[P]) -> P | None:
         """Return the part of a kind, ``None`` if there is none."""

@@ -74,6 +74,18 @@ class Posterior:
                 alpha = cho_solve((factor.T, False), data.targets.astype(dtype), check_finite=False)
                 return cls(kernel.with_noise(noise), data, factor, alpha.astype(np.float64))
 
+    def with_data(self, data: Observations) -> Posterior:
+        """Condition on other targets at the same rows, by the same factor.
+
+        What depends on the kernel and the rows alone is shared, if it is known.
+        """
+        targets = data.targets.astype(self.factor.dtype)
+        alpha = cho_solve((self.factor.T, False), targets, check_finite=False)
+        other = Posterior(self.kernel, data, self.factor, alpha.astype(np.float64))
+        shared = ("functionals", "_variances", "precisions")
+        vars(other).update({name: vars(self)[name] for name in shared if name in vars(self)})
+        return other
+
     @cached_property
     def functionals(self) -> np.ndarray:
         """Shapley values of the kernel functions of the observations, shape ``(m + 1, n)``."""
@@ -85,6 +97,10 @@ class Posterior:
 
     def shapley_variances(self) -> np.ndarray:
         """Return the posterior variances of the Shapley values, ``(n,)`` (eq. 12)."""
+        return self._variances
+
+    @cached_property
+    def _variances(self) -> np.ndarray:
         half = solve_triangular(self.factor, self.functionals, lower=True, check_finite=False)
         prior = self.kernel.shapley_prior_variances()
         return np.maximum(prior - (half**2).sum(axis=0), 0.0)

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.parts import (
     EVEN_PARTS,
     PARTS,
     SIZE_PARTS,
+    ChangingInteractions,
     Constant,
     Hints,
     MainEffects,
@@ -28,7 +30,13 @@ CASES = [
     Terms(0.3, _ANY, np.array([0.2, 0.3, 0.1, 0.3, 0.1]), parity="both"),
     Constant(0.4, parity="even"),
     PairEffects(0.4, parity="even"),
-    *[kind(0.6, parity=parity) for kind in SIZE_PARTS for parity in ("odd", "even", "both")],
+    ChangingInteractions(0.6, _RATES),
+    *[
+        kind(0.6, parity=parity)
+        for kind in SIZE_PARTS
+        if kind is not ChangingInteractions
+        for parity in ("odd", "even", "both")
+    ],
 ]
 _SIZE_KINDS = tuple(SIZE_PARTS)
 
@@ -170,3 +178,30 @@ def test_variances_of_triples_by_their_players():
     rows = np.zeros((2, N), dtype=bool)
     np.put_along_axis(rows, triples, values=True, axis=1)
     np.testing.assert_allclose(part.variances_by_players(triples), part.term_variances(rows))
+
+
+def test_interactions_that_change_with_the_size_are_stable_with_many_players():
+    """Where the covariance of sizes is one they are the product part's, by another way."""
+    n = 60
+    rng = np.random.default_rng(3)
+    x = np.where(rng.random((4, n)) < 0.5, -1.0, 1.0)
+
+    class Same(ChangingInteractions):
+        def covariance(self, n):
+            return np.ones((n + 1, n + 1))
+
+    for rates in (rng.uniform(1e-4, 2.0, n), np.full(n, 1e-4), np.full(n, 2.0)):
+        found, expected = np.zeros((2, 4, n))
+        Same(0.7, rates).add_functionals(found, x)
+        Product(0.7, rates).add_functionals(expected, x)
+        np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
+        found, expected = np.zeros((2, n))
+        Same(0.7, rates).add_prior_variances(found)
+        Product(0.7, rates).add_prior_variances(expected)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_parts_that_would_take_too_long_are_left_out():
+    kernel = Kernel.start(Hints.none(200), SIZE_PARTS)
+    assert ChangingInteractions not in {type(part) for part in kernel.parts}
+    assert len(kernel.parts) == len(SIZE_PARTS) - 1

@@ -1,6 +1,7 @@
 """The parts of the kernel: adding one takes its file and a line here."""
 
 from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
+from shapiq_oddshap.gp.parts.changing_interactions import ChangingInteractions
 from shapiq_oddshap.gp.parts.constant import Constant
 from shapiq_oddshap.gp.parts.main_effects import MainEffects
 from shapiq_oddshap.gp.parts.pair_effects import PairEffects
@@ -13,6 +14,7 @@ __all__ = [
     "PARTS",
     "SIZE_PARTS",
     "ChangingEffects",
+    "ChangingInteractions",
     "Constant",
     "Hints",
     "Jump",
@@ -32,5 +34,11 @@ PARTS: tuple[type[Part], ...] = (MainEffects, Product, Terms)
 EVEN_PARTS: tuple[type[Part], ...] = (Constant, PairEffects, Product, Terms)
 """The parts of every even kernel."""
 
-SIZE_PARTS: tuple[type[Part], ...] = (SizeSteps, LearningCurve, Jump, ChangingEffects)
+SIZE_PARTS: tuple[type[Part], ...] = (
+    SizeSteps,
+    LearningCurve,
+    Jump,
+    ChangingEffects,
+    ChangingInteractions,
+)
 """Further parts, which join where the evidence asks for them."""

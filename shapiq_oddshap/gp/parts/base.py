@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -67,6 +68,10 @@ class Part(ABC):
     """Between which the variance is searched."""
     shape_bounds: ClassVar[tuple[float, float]] = (1e-4, 2.0)
     """Between which each entry of the shape is searched."""
+    parities: ClassVar[tuple[Parity, ...]] = ("odd", "even", "both")
+    """In which kernels the part may be."""
+    most_players: ClassVar[float] = inf
+    """With more players the part is left out of a kernel, as it would take too long."""
 
     @classmethod
     @abstractmethod
@@ -85,7 +90,6 @@ class Part(ABC):
     def add_prior_variances(self, out: np.ndarray) -> None:
         """Add the prior variances of the Shapley values to ``out``, shape ``(n,)``."""
 
-    @abstractmethod
     def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
         """Add the pairwise Shapley interactions of ``k(., x_j)`` to row j of ``out``.
 
@@ -95,11 +99,27 @@ class Part(ABC):
             out: One column per pair of players, shape ``(m, p)``.
             x: Sign rows, shape ``(m, n)``.
             players: The first and the second players of the pairs, two arrays of shape ``(p,)``.
-        """
 
-    @abstractmethod
+        Raises:
+            NotImplementedError: If the part has an even half and does not override this.
+        """
+        del out, x, players
+        self._only_odd("add_pair_functionals")
+
     def add_pair_prior_variances(self, out: np.ndarray) -> None:
-        """Add the interactions' prior variances to ``out``, ``(n, n)``; its diagonal has no meaning."""
+        """Add the interactions' prior variances to ``out``, ``(n, n)``; its diagonal has no meaning.
+
+        Raises:
+            NotImplementedError: If the part has an even half and does not override this.
+        """
+        del out
+        self._only_odd("add_pair_prior_variances")
+
+    def _only_odd(self, method: str) -> None:
+        """Refuse to leave out the pairwise interactions of a part that has some."""
+        if self.parity != "odd":
+            msg = f"{type(self).__name__} has an even half, but no {method}."
+            raise NotImplementedError(msg)
 
     def add_pair_means(
         self, out: np.ndarray, x: np.ndarray, weights: np.ndarray, players: Players

@@ -1,0 +1,109 @@
+"""Several outputs at once: what they have in common is searched and factorised once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shapiq_oddshap.gp.evidence import search_alone, search_hyperparameters
+from shapiq_oddshap.gp.fit import conclude, fit_odd_gp, simple_fit, starting_kernels
+from shapiq_oddshap.gp.observations import Observations
+from shapiq_oddshap.gp.parts import Hints
+from shapiq_oddshap.gp.posterior import Posterior
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from shapiq_oddshap.gp.fit import Clock, OddGPFit, Pairs
+    from shapiq_oddshap.gp.kernel import Kernel
+    from shapiq_oddshap.gp.recipe import OddGPRecipe
+
+__all__ = ["fit_outputs", "pooled"]
+
+
+def pooled(hints: Sequence[Hints], count: int) -> Hints:
+    """Return what the proxies of several outputs say together.
+
+    Args:
+        hints: What each says, of an output in units of its own.
+        count: Terms to keep: those of the largest sums of squares.
+    """
+    n = hints[0].n
+    importance = np.mean([one.importance for one in hints], axis=0)
+    terms = np.concatenate([one.terms for one in hints])
+    squares = np.concatenate([one.scores**2 for one in hints])
+    if len(terms) == 0:
+        return Hints(importance, np.zeros((0, n), dtype=bool), np.zeros(0))
+    distinct, place = np.unique(terms, axis=0, return_inverse=True)
+    energy = np.bincount(place.ravel(), squares)
+    keep = np.argsort(-energy, kind="stable")[:count]
+    return Hints(importance, distinct[keep], np.sqrt(energy[keep]))
+
+
+def fit_outputs(
+    outputs: Sequence[Pairs],
+    hints: Hints,
+    rng: np.random.Generator,
+    recipe: OddGPRecipe,
+    clock: Clock,
+) -> Iterator[OddGPFit]:
+    """Estimate the Shapley values of several outputs on the same coalitions.
+
+    The evidence is the sum of all outputs' evidences, each in units of its own root mean square. Its
+    maximum is where an output's own search starts and what it is pulled to, so that an output whose
+    data say nothing else keeps it, and shares the factor.
+
+    Args:
+        outputs: The pairs of each; the coalitions are the same, in the same order.
+        hints: What the proxies say of all of them, see :func:`pooled`.
+        rng: Draws the subsamples, as in :func:`fit_odd_gp`.
+        recipe: The recipe.
+        clock: Times a stage by name.
+
+    Yields:
+        The fit of each output.
+    """
+    simple = [simple_fit(pairs, clock) for pairs in outputs]
+    hard = [pairs for pairs, fit in zip(outputs, simple, strict=True) if fit is None]
+    if not hard:
+        yield from (fit for fit in simple if fit is not None)
+        return
+    if len(hard) == 1:
+        for pairs, fit in zip(outputs, simple, strict=True):
+            yield fit or fit_odd_gp(pairs, hints, rng, recipe, clock)
+        return
+    count = len(hard[0].coalitions)
+    order = rng.permutation(count)
+    sub = np.sort(order[: recipe.max_pairs])
+    searched = order[: recipe.search.count(count)]
+    with clock("search"):
+        each = [pairs.over(pairs.scale).observations(searched) for pairs in hard]
+        data = Observations(each[0].x, np.column_stack([one.targets for one in each]))
+        joint = search_hyperparameters(starting_kernels(hints, recipe), data, recipe.search)
+    shared = _Shared(joint)
+    for pairs, fit in zip(outputs, simple, strict=True):
+        if fit is not None:
+            yield fit
+            continue
+        with clock("search"):
+            own = search_alone(joint, pairs.over(pairs.scale).observations(searched), recipe.search)
+        yield conclude(own, pairs, sub, recipe, clock, shared)
+
+
+class _Shared:
+    """Conditions one kernel on many outputs, of which the first one factorises."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        """Take the kernel that is shared."""
+        self._kernel = kernel
+        self._first: Posterior | None = None
+
+    def __call__(self, kernel: Kernel, data: Observations) -> Posterior:
+        """Condition a kernel, the shared one by its factor; the rows are always the same."""
+        if kernel is not self._kernel:
+            return Posterior.of(kernel, data)
+        if self._first is None:
+            self._first = Posterior.of(kernel, data)
+            return self._first
+        return self._first.with_data(data)
