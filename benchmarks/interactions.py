@@ -211,6 +211,7 @@ def _reached(rows: pd.DataFrame) -> dict[str, float]:
     best = {factor: _ratios(rows, factor, "oddgp", peers) for factor in (20, 60)}
     proxy = _ratios(rows, 60, "oddshap", ["proxyshap"])
     seconds = rows.pivot_table(index=["game", "budget"], columns="method", values="seconds")
+    seconds = seconds.reindex(columns=["oddgp", _REFERENCE])
     time_ratio = (seconds["oddgp"] / seconds[_REFERENCE]).dropna()
     names = iter(TARGETS)
     return {

@@ -484,3 +484,17 @@ def test_rows_of_other_runs_come_along(table, tmp_path):
 def test_the_page_is_up_to_date():
     page = readme._PAGE.read_text()
     assert readme.filled(page, command_line.EXPERIMENTS) == page
+
+
+def test_interactions_are_compared_with_exact_ones(table, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(interactions, "suite_sources", lambda *_: [games.table_source(table)])
+    options = ["--methods", "oddgp,oddshap,svarm-iq", "--budgets", f"60,{2**N}"]
+    arguments = ["interactions", "--games", "small", "--output", str(tmp_path), *options]
+    assert command_line.main(arguments) == 0
+    rows = pd.read_csv(tmp_path / "results.csv").set_index(["method", "budget"])
+    for method in ("oddgp", "oddshap", "svarm-iq"):
+        assert rows.loc[(method, 60), "value"] > 1e-6
+        assert rows.loc[(method, 2**N), "value"] < 1e-20
+    assert 0 <= rows.loc[("oddgp", 60), "covered"] <= 1
+    assert "Coverage" in capsys.readouterr().out
+    assert command_line.main([*arguments, "--check"]) == 1  # nothing is known at 20 n and 60 n
