@@ -237,7 +237,7 @@ def pairs_per_size(n: int, pairs: int, sizes: Sizes = "auto") -> np.ndarray:
         >>> pairs_per_size(12, 24).tolist()
         [0, 6, 5, 4, 4, 3, 2]
         >>> pairs_per_size(12, 24, "paper").tolist()
-        [0, 5, 4, 4, 5, 4, 2]
+        [0, 5, 4, 5, 4, 4, 2]
     """
     return _per_size(n, np.arange(1, n // 2 + 1), pairs, sizes, paired=True)
 

@@ -33,7 +33,12 @@ class SearchOptions:
         most_pairs: So many at most.
         iterations: Upper bound on the quasi-Newton iterations there.
         first_pairs: So many of them make the start: a step costs the cube of the pairs.
-        first_iterations: Upper bound on the iterations on those.
+        first_iterations: Upper bound on the iterations on those, from the kernel without the parts of
+            the size.
+        sized_iterations: The same, from the kernel with them.
+        little_noise: Up to this noise, relative to the targets, the first search goes on for as
+            long again: where there is none, its optimum is farther away, and a search with the parts
+            of the size would be taken although they are not needed.
         shrinkage: Precision of the Gaussian hyperprior that pulls ``log a_i`` to their mean.
         usual_noise: Centre of the hyperprior of the noise. Small samples do not tell noise from
             interactions; large ones of a noise-free game overrule it by hundreds of nats.
@@ -49,7 +54,9 @@ class SearchOptions:
     most_pairs: int = 1300
     iterations: int = 10
     first_pairs: int = 400
-    first_iterations: int = 20
+    first_iterations: int = 30
+    sized_iterations: int = 20
+    little_noise: float = 1e-3
     shrinkage: float = 0.5
     usual_noise: float = 1e-2
     noise_shrinkage: float = 0.05
@@ -195,8 +202,8 @@ def search_hyperparameters(
     """Maximise the evidence, with hyperpriors on the spread of the rates and the noise (eq. 7).
 
     Args:
-        starts: The kernels to start from; the one of the largest evidence on the first pairs is
-            searched on.
+        starts: The kernels to start from, that of fewest parts first; the one of the largest
+            evidence on the first pairs is searched on.
         data: The observations of the subsample.
         options: Options of the search.
 
@@ -204,7 +211,11 @@ def search_hyperparameters(
         The kernel found.
     """
     first = data.first(options.first_pairs)
-    found = [_maximise(start, first, options, options.first_iterations) for start in starts]
+    plain, *sized = starts
+    found = [_maximise(plain, first, options, options.first_iterations)]
+    if found[0][0].noise <= options.little_noise:
+        found = [_maximise(found[0][0], first, options, options.first_iterations)]
+    found += [_maximise(start, first, options, options.sized_iterations) for start in sized]
     kernel, _ = min(found, key=lambda pair: pair[1])
     if first is not data:
         kernel, _ = _maximise(kernel, data, options, options.iterations)
