@@ -41,7 +41,9 @@ def plot(image: np.ndarray, estimates: list[Estimate]) -> plt.Figure:
 
 def main() -> None:
     """Train a classifier, explain one image for all classes, print and plot."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(
+        description="Which part of the image speaks for which digit? All ten classes at once."
+    )
     parser.add_argument("--row", type=int, default=3, help="which image (default: 3)")
     parser.add_argument("--budget", type=int, default=200, help="evaluations (default: 200)")
     parser.add_argument("--output", type=Path, help="where to save the plot")

@@ -22,7 +22,9 @@ from shapiq_oddshap import OddGP, RefitGame, Summary
 
 def main() -> None:
     """Explain rows of the test data, print the bill and the global explanation, and plot it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(
+        description="A hundred rows of a refitted model, for the fits of one."
+    )
     parser.add_argument("--rows", type=int, default=100, help="rows (default: 100)")
     parser.add_argument("--budget", type=int, default=120, help="coalitions (default: 120)")
     parser.add_argument("--output", type=Path, help="where to save the plot")

@@ -29,7 +29,9 @@ METRICS = ("accuracy", "log-likelihood", "area under curve")
 
 def main() -> None:
     """Value the points by all metrics, and print who is worth least by each."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(
+        description="What is each training point worth, by three metrics? One training serves them all."
+    )
     parser.add_argument("--budget", type=int, default=500, help="trainings (default: 500)")
     options = parser.parse_args()
     x, y = load_breast_cancer(return_X_y=True)

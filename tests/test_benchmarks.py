@@ -183,8 +183,9 @@ def test_precompute_writes_a_table_and_goes_on_after_an_interruption(tmp_path, m
         command_line.main(command)
     assert len(list(tmp_path.glob("own-*.sqlite"))) == 3
     assert command_line.main(command) == 0
-    # two for each game, one to verify each filled store, and the last game
-    assert len(model.asked) == 6 + 2 + 16
+    # two for each game, the grand coalition and one of each of the three values to verify each of two
+    # filled stores, and the last game
+    assert len(model.asked) == 6 + 2 * 4 + 16
     assert sorted(path.name for path in tmp_path.iterdir()) == ["own.npz", "texts.txt"]
     first = load_instance(games.table_source(table), 0)
     np.testing.assert_allclose(first.shapley, [0, 0, 0.5, 0.9], atol=1e-12)
