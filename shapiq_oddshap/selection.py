@@ -233,7 +233,7 @@ def averaged(
             weights = np.nan_to_num(least / errors, nan=1.0)
         # errors of a few folds have no more digits than these; further ones would let the rounding
         # of games of large values through to the weights
-        weights = weights.round(3)
+        weights = np.array([float(f"{weight:.3g}") for weight in weights])
     weights /= weights.sum()
     values = sum(w * opinion.values for w, opinion in zip(weights, opinions.values(), strict=True))
     details = {

@@ -154,7 +154,9 @@ def test_low_budgets_are_averaged_by_the_errors_at_pairs_left_out():
         assert diagnostics.path == "average"
         details = diagnostics.details
         names = ("linear", "proxy", "process")
-        shares = np.array([details[f"{name}_error"] ** -2 for name in names])
+        errors = np.array([details[f"{name}_error"] ** 2 for name in names])
+        # to three digits, so that rounding in the game is not seen in the weights
+        shares = np.array([float(f"{share:.3g}") for share in errors.min() / errors])
         found = [details[f"{name}_weight"] for name in names]
         np.testing.assert_allclose(found, shares / shares.sum())
     assert details["process_weight"] > 0.99  # it recovers so simple a game

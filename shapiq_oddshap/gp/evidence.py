@@ -56,7 +56,7 @@ class SearchOptions:
     first_pairs: int = 400
     first_iterations: int = 30
     sized_iterations: int = 20
-    little_noise: float = 1e-3
+    little_noise: float = 1e-4
     shrinkage: float = 0.5
     usual_noise: float = 1e-2
     noise_shrinkage: float = 0.05
