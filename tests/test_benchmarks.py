@@ -152,13 +152,14 @@ class Sentiment:
 
     def __init__(self):
         self.words, self.asked, self.tokenizer = ["[MASK]"], [], self
+        self.patience = 30
 
     def __call__(self, texts, **options):
         if "add_special_tokens" in options:  # as the tokenizer
             self.words += [word for word in texts.split() if word not in self.words]
             return {"input_ids": [self.words.index(word) for word in texts.split()]}
-        if len(self.asked) > 30:
-            self.asked = []
+        if len(self.asked) > self.patience:
+            self.asked, self.patience = [], np.inf
             msg = "the machine was needed"
             raise InterruptedError(msg)
         self.asked += texts

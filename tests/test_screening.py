@@ -166,7 +166,8 @@ class TestFixedOrder:
         sampler = SameSeed(10, np.ones(11), pairing_trick=True)
         theirs = shapiq.PolySHAP(10, max_order=3, pairing_trick=True, random_state=seed)
         theirs._sampler = SameSeed(10, np.ones(11), pairing_trick=True)
-        ours = cls(10, screener=FixedOrder(3), sampler=sampler, random_state=0)
+        paper = {"screener": FixedOrder(3), "size_effects": "none"}
+        ours = cls(10, **paper, sampler=sampler, random_state=0)
         for budget in (400, 700):
             expected = phi_of(theirs.approximate(budget, game))
             np.testing.assert_allclose(phi_of(ours.approximate(budget, game)), expected, atol=1e-8)
