@@ -51,6 +51,17 @@ def smooth_game(n, seed=0):
     return game
 
 
+def tree_game(n, seed):
+    """A sum of random products of literals, as a forest's leaves are; too many to be found out."""
+    rng = np.random.default_rng(seed)
+    coalitions, values = all_coalitions(n), np.zeros(2**n)
+    for _ in range(400):
+        players = rng.choice(n, size=rng.integers(1, 8), replace=False)
+        wanted = rng.random(len(players)) < 0.5
+        values += rng.normal() * (coalitions[:, players] == wanted).all(axis=1)
+    return TableGame(values)
+
+
 def fourier_game(terms, coefficients):
     """Σ_T β_T χ_T(S), by the definition of χ_T."""
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from shapiq_oddshap import OddGP, OddSHAP
-from tests.helpers import TableGame, all_coalitions, phi_of, random_game, smooth_game
+from tests.helpers import TableGame, all_coalitions, phi_of, random_game, smooth_game, tree_game
 
 
 def network_game(n, seed):
@@ -15,17 +15,6 @@ def network_game(n, seed):
     rng = np.random.default_rng(seed)
     hidden, out = rng.normal(size=(n, 12)) / np.sqrt(n), rng.normal(size=12)
     return TableGame(np.tanh(2.0 * (all_coalitions(n) - 0.5) @ hidden * 1.5) @ out)
-
-
-def tree_game(n, seed):
-    """A sum of random products of literals, as a forest's leaves are; too many to be found out."""
-    rng = np.random.default_rng(seed)
-    coalitions, values = all_coalitions(n), np.zeros(2**n)
-    for _ in range(400):
-        players = rng.choice(n, size=rng.integers(1, 8), replace=False)
-        wanted = rng.random(len(players)) < 0.5
-        values += rng.normal() * (coalitions[:, players] == wanted).all(axis=1)
-    return TableGame(values)
 
 
 @pytest.mark.parametrize("kind", [network_game, tree_game, random_game])

@@ -28,6 +28,7 @@ from tests.helpers import (
     interactions_by_definition,
     pairs_of,
     random_game,
+    tree_game,
 )
 
 EVEN = COALITIONS[COALITIONS.sum(axis=1) % 2 == 0]
@@ -182,17 +183,7 @@ def network_game(n, seed):
     return TableGame(np.tanh(3.0 * (all_coalitions(n) - 0.3) @ hidden) @ out)
 
 
-def leaves_game(n, seed):
-    rng = np.random.default_rng(seed)
-    coalitions, values = all_coalitions(n), np.zeros(2**n)
-    for _ in range(400):
-        players = rng.choice(n, size=rng.integers(1, 8), replace=False)
-        wanted = rng.random(len(players)) < 0.5
-        values += rng.normal() * (coalitions[:, players] == wanted).all(axis=1)
-    return TableGame(values)
-
-
-@pytest.mark.parametrize("kind", [network_game, leaves_game])
+@pytest.mark.parametrize("kind", [network_game, tree_game])
 @pytest.mark.parametrize("index", ["SII", "k-SII"])
 def test_intervals_cover_as_often_as_they_promise(kind, index):
     """90 % intervals hold 80 to 98 % of pairs, and of the players that k-SII sums pairs for."""
