@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import tracemalloc
 import warnings
 from importlib.metadata import version
 
@@ -392,3 +393,28 @@ def test_every_name_of_the_explainers_is_public():
     assert {cls.__name__ for cls in shapiq_oddshap.APPROXIMATORS.values()} <= set(
         shapiq_oddshap.__all__
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "mebibytes"),
+    [
+        (OddSHAP, {"low_budget": "linear"}, 80),
+        (UnpairedAllSHAP, {"low_budget": "linear"}, 80),
+        (
+            OddSHAP,
+            {"proxy_params": {"num_iterations": 5}},
+            400,
+        ),  # mostly the sizes' prior variances, for the intervals
+    ],
+)
+def test_memory_of_thousands_of_players_follows_what_is_drawn(kind, options, mebibytes):
+    """The n x n singletons alone would be 95 MiB as bytes, and eight times as much as floats."""
+    n, budget = 10_000, 200
+    weights = np.random.default_rng(0).normal(size=n)
+    estimator = kind(n, random_state=0, **options)
+    tracemalloc.start()
+    phi = phi_of(estimator.approximate(budget, lambda coalitions: coalitions @ weights))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert phi.sum() == pytest.approx(weights.sum())
+    assert peak < mebibytes * 2**20
