@@ -69,13 +69,43 @@ def test_tabpfn_explainer():
         assert values.estimation_budget == 16
 
 
-def test_an_instance_computes_its_own_index_and_the_result_says_so():
-    """shapiq tells an instance nothing of the explainer's index; by name, it is refused."""
+def explainers(approximator, index, max_order):
+    """Each of the explainers that take an instance, as a function that makes it."""
     data = np.random.default_rng(0).normal(size=(20, 4))
     model = LinearRegression().fit(data, data.sum(axis=1))
-    options = {"index": "STII", "max_order": 2, "imputer": "baseline"}
-    with pytest.raises(ValueError, match="Received index='STII'"):
-        shapiq.TabularExplainer(model, data, approximator="oddshap", **options)
-    instance = shapiq_oddshap.OddSHAP(n=4)
-    explainer = shapiq.TabularExplainer(model, data, approximator=instance, **options)
-    assert explainer.explain(data[0], budget=16).index == "SV"
+    options = {"approximator": approximator, "index": index, "max_order": max_order}
+    return {
+        "tabular": lambda: shapiq.TabularExplainer(model, data, **options),
+        "generic": lambda: shapiq.Explainer(model, data, **options),
+        "agnostic": lambda: shapiq.AgnosticExplainer(
+            lambda c: c.sum(axis=1), n_players=4, **options
+        ),
+        "tabpfn": lambda: shapiq.TabPFNExplainer(
+            model=model, data=data, labels=data.sum(axis=1), **options
+        ),
+    }
+
+
+@pytest.mark.parametrize("kind", ["tabular", "generic", "agnostic", "tabpfn"])
+def test_an_instance_of_another_index_is_refused_as_the_name_is(kind):
+    """shapiq hands an instance through, whatever index the explainer is asked for."""
+    ours = shapiq_oddshap.OddSHAP(n=4)
+    both = r"index='k-SII', max_order=2 and OddSHAP of index='SV', max_order=1"
+    with pytest.raises(ValueError, match=both):
+        explainers(ours, "k-SII", 2)[kind]()
+    with pytest.raises(ValueError, match="index='STII'"):
+        explainers("oddshap", "STII", 2)[kind]()
+    pairs = shapiq_oddshap.OddGP(n=4, index="SII", max_order=2)
+    with pytest.raises(ValueError, match="index='SII', max_order=2"):
+        explainers(pairs, "SV", 1)[kind]()
+    for instance, index, order in [(ours, "SV", 1), (pairs, "SII", 2)]:
+        assert explainers(instance, index, order)[kind]().approximator is instance
+    theirs = shapiq.KernelSHAPIQ(n=4, index="SII", max_order=2)  # shapiq's own are shapiq's matter
+    assert explainers(theirs, "k-SII", 2)[kind]().approximator is theirs
+
+
+def test_unregister_takes_the_check_of_instances_away():
+    shapiq_oddshap.register()  # twice is once
+    shapiq_oddshap.unregister()
+    for kind in ("tabular", "agnostic"):
+        explainers(shapiq_oddshap.OddSHAP(n=4), "k-SII", 2)[kind]()
