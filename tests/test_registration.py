@@ -6,6 +6,7 @@ from sklearn.linear_model import LinearRegression
 import shapiq_oddshap
 from shapiq_oddshap.approximators import APPROXIMATORS
 from shapiq_oddshap.shapiq_adapter import explainer_approximators
+from tests.helpers import phi_of, shapley_by_definition
 
 
 @pytest.fixture(autouse=True)
@@ -40,33 +41,46 @@ def test_a_name_of_shapiqs_own_is_replaced_on_request_only():
     del table["oddshap"]
 
 
-def test_tabpfn_explainer():
+@pytest.mark.parametrize("budget", [14, 16])
+def test_tabpfn_explainer(budget):
     """The whole flow of remove and recontextualize, on a model of TabPFN's name and interface."""
 
     class TabPFNRegressor:
+        """Linear on all rows that it sees, so that predictions depend on what it was fitted to."""
+
         def fit(self, x, y):
-            self.mean_, self.width_ = float(np.mean(y)), x.shape[1]
+            self._model = LinearRegression().fit(x, y)
             return self
 
         def predict(self, x):
-            return self.mean_ + x.sum(axis=1) * self.width_
+            return self._model.predict(x)
 
     TabPFNRegressor.__module__ = "tabpfn.regressor"
     rng = np.random.default_rng(0)
-    data, labels = rng.normal(size=(30, 4)), rng.normal(size=30)
-    model = TabPFNRegressor().fit(data, labels)
-    for approximator in ("oddshap", shapiq_oddshap.OddSHAP(n=4, random_state=0)):
+    data, labels, test = rng.normal(size=(30, 4)), rng.normal(size=30), rng.normal(size=(5, 4))
+
+    def refitted(coalitions):
+        (present,) = coalitions
+        if not present.any():
+            return [LinearRegression().fit(data, labels).predict(test).mean()]
+        model = LinearRegression().fit(data[:, present], labels)
+        return model.predict(data[:1, present])
+
+    exact = shapley_by_definition(refitted, 4)
+    for approximator in ("oddshap", "oddgp", shapiq_oddshap.OddSHAP(n=4, random_state=0)):
         explainer = shapiq.TabPFNExplainer(
-            model=model,
+            model=TabPFNRegressor().fit(data, labels),
             data=data,
             labels=labels,
+            x_test=test,
             index="SV",
             max_order=1,
             approximator=approximator,
         )
-        values = explainer.explain(data[0], budget=16)
-        assert np.isfinite(values.values).all()
-        assert values.estimation_budget == 16
+        values = explainer.explain(data[0], budget=budget)
+        assert values.estimation_budget == budget
+        worst = np.abs(phi_of(values) - exact).max()
+        assert worst < (1e-12 if budget == 2**4 else 0.05 * np.abs(exact).max())
 
 
 def explainers(approximator, index, max_order):
