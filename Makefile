@@ -4,8 +4,9 @@ VERSION := $(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2
 VENV := .venv-$(VERSION)
 BIN := $(VENV)/bin
 LOWEST := .venv-lowest
+MIDDLE := 1.6 1.7
 
-.PHONY: demo test test-lowest check docs dist clean
+.PHONY: demo test test-lowest test-middle check docs dist clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m shapiq_oddshap --output oddshap-waterfall.png
@@ -22,6 +23,18 @@ $(LOWEST)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(LOWEST)
 	sed -n '/^dependencies/,/^]/s/^    "\([a-z-]*\)>=\([0-9.]*\)[^"]*",.*$$/\1==\2/p' pyproject.toml > $(LOWEST)/bounds.txt
 	$(LOWEST)/bin/python -m pip install --quiet --no-compile -c $(LOWEST)/bounds.txt -e . hypothesis pytest pytest-xdist
+	touch $@
+
+# shapiq between the two ends that `test` covers, by a selection; Python >= 3.12.
+test-middle: $(MIDDLE:%=test-shapiq-%)
+
+test-shapiq-%: .venv-shapiq-%/.installed
+	.venv-shapiq-$*/bin/python -m pytest -q tests/test_registration.py tests/test_fouriershap.py
+
+.PRECIOUS: .venv-shapiq-%/.installed
+.venv-shapiq-%/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-shapiq-$*
+	.venv-shapiq-$*/bin/python -m pip install --quiet --no-compile "shapiq==$*.*" -e . hypothesis pytest scikit-learn
 	touch $@
 
 check: $(VENV)/.dev

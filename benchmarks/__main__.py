@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from benchmarks import (
+    interactions,
     oddgp,
     oddgp_ablation,
     outputs,
@@ -42,6 +43,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     SPECTRUM,
     oddgp.EXPERIMENT,
     oddgp_ablation.EXPERIMENT,
+    interactions.EXPERIMENT,
     suite.EXPERIMENT,
 )
 
@@ -231,8 +233,12 @@ def _available(
     games, skipped = [], {}
     for source in experiment.sources(args):
         try:
-            chosen = experiment.choose(args, source, count_instances(source))
-            games.append(Planned(source, count_players(source), chosen))
+            count = count_instances(source)
+            chosen = experiment.choose(args, source, count)
+            if chosen:
+                games.append(Planned(source, count_players(source), chosen))
+            else:
+                skipped[source.name] = f"none of its instances is asked for (it has {count})"
         except GameUnavailableError as error:
             skipped[source.name] = str(error)
     return games, skipped

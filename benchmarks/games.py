@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pandas as pd
+    from shapiq import InteractionValues
 
 __all__ = [
     "FLOOR",
@@ -44,6 +45,7 @@ __all__ = [
     "Source",
     "count_instances",
     "count_players",
+    "explained_tree",
     "file_sources",
     "game_title",
     "games_of",
@@ -294,13 +296,26 @@ def _shapiq_values(file: Path) -> tuple[np.ndarray, np.ndarray]:
 def _tree_instance(name: str, index: int) -> Instance:
     """Explain row ``index`` of the test split: XGBoost and 50 reference rows, as in the paper."""
     model, references, rows, class_index = _tree_model(name)
+    exact = explained_tree(name, index, "SV", 1).get_n_order_values(1)
+    values = TreeGameValues(model, references, rows[index], class_index)
+    return Instance(len(exact), values, exact)
+
+
+def explained_tree(name: str, index: int, what: str, order: int) -> InteractionValues:
+    """Return the exact values of a tree game by shapiq's explainer.
+
+    Args:
+        name: The game.
+        index: Which prediction is explained.
+        what: The index, such as ``"SII"``.
+        order: Its largest order.
+    """
+    model, references, rows, class_index = _tree_model(name)
     from shapiq_benchmark import InterventionalTreeComputer
     from shapiq_games import InterventionalTreeGame
 
     game = InterventionalTreeGame(model, references, rows[index], class_index=class_index)
-    exact = InterventionalTreeComputer(game).exact_values("SV", 1)
-    values = TreeGameValues(model, references, rows[index], class_index)
-    return Instance(game.n_players, values, exact.get_n_order_values(1))
+    return InterventionalTreeComputer(game).exact_values(what, order)
 
 
 @lru_cache(maxsize=1)

@@ -27,6 +27,7 @@ __all__ = [
     "MethodUnavailableError",
     "is_ablation",
     "resolve_methods",
+    "shapiq_builder",
 ]
 
 # Terms times evaluations above which PolySHAP's dense decomposition takes minutes.
@@ -61,7 +62,7 @@ def _ours(name: str) -> Method:
     return Method(cls, own_budget=(lambda n: cls(n).required_budget()) if fixed else None)
 
 
-def _shapiq(name: str, **fixed: object) -> Build:
+def shapiq_builder(name: str, **fixed: object) -> Build:
     """Return a builder of one of shapiq's approximators, which older versions may lack."""
 
     def build(n: int, random_state: int, **options: object) -> Approximator[Any]:
@@ -79,7 +80,9 @@ def _equal_sizes(name: str, **fixed: object) -> Build:
     """Return a builder with the paper's sampling: pairs, equally many of every size."""
 
     def build(n: int, random_state: int, **options: object) -> Approximator[Any]:
-        approximator = _shapiq(name, **fixed, pairing_trick=True, sampling_weights=np.ones(n + 1))
+        approximator = shapiq_builder(
+            name, **fixed, pairing_trick=True, sampling_weights=np.ones(n + 1)
+        )
         return approximator(n, random_state, **options)
 
     return build
@@ -107,16 +110,16 @@ METHODS: dict[str, Method] = {
     **{name: _ours(name) for name in APPROXIMATORS},
     "msr": Method(_equal_sizes("UnbiasedKernelSHAP")),
     "svarm": Method(_equal_sizes("SVARM"), affordable=lambda n, budget: n * budget <= _SVARM_LIMIT),
-    "permutation": Method(_shapiq("PermutationSamplingSV")),
-    "leverageshap": Method(_shapiq("LeverageSHAP")),
-    "kernelshap": Method(_shapiq("KernelSHAP")),
+    "permutation": Method(shapiq_builder("PermutationSamplingSV")),
+    "leverageshap": Method(shapiq_builder("LeverageSHAP")),
+    "kernelshap": Method(shapiq_builder("KernelSHAP")),
     "polyshap-3": Method(
-        _shapiq("PolySHAP", max_order=3, pairing_trick=True), affordable=_few_terms
+        shapiq_builder("PolySHAP", max_order=3, pairing_trick=True), affordable=_few_terms
     ),
     "regressionmsr": Method(_lightgbm("RegressionMSR")),
-    "regressionmsr-xgboost": Method(_shapiq("RegressionMSR", index="SV")),
+    "regressionmsr-xgboost": Method(shapiq_builder("RegressionMSR", index="SV")),
     "proxy": Method(_lightgbm("ProxySHAP", max_order=1)),
-    "shapiq-oddshap": Method(_shapiq("OddSHAP")),
+    "shapiq-oddshap": Method(shapiq_builder("OddSHAP")),
 }
 """Every method by the name that ``--methods`` takes; shapiq's own OddSHAP is ``shapiq-oddshap``."""
 

@@ -67,29 +67,21 @@ def summarise(rows: pd.DataFrame, _directory: Path) -> str:
     floored = rows.assign(value=np.maximum(rows["value"], FLOOR))
     errors = floored.groupby(["game", "budget", "method"])["value"].agg(gmean).unstack()  # noqa: PD010
     paper = _at(errors, PAPER_BUDGETS)
+    players = rows.groupby("game")["n"].first()
+    low = [_at(errors, (factor * players).to_dict()) for factor in _LOW]
     parts = [
         "## Targets\n",
         _PROTOCOL,
-        table(["against", "over the games", "value", "bar", "aim"], _targets(errors, paper)),
+        table(["against", "over the games", "value", "bar", "aim"], _targets(errors, paper, low)),
         "## Errors at the paper's budgets\n",
         _error_table(paper),
         "## Errors at low budgets\n",
-        *(_error_table(_at(errors, _times(errors, factor))) for factor in _LOW),
+        *map(_error_table, low),
         "## Coverage of the 90 % intervals\n",
         _COVERAGE,
         _coverage_table(rows),
     ]
     return "\n".join(parts)
-
-
-def _times(errors: pd.DataFrame, factor: int) -> dict[str, int]:
-    """Return the budgets of ``factor`` evaluations per player, which are the lowest but one."""
-    position = _LOW.index(factor)
-    return {
-        game: sorted(errors.loc[game].index)[position]
-        for game in errors.index.unique("game")
-        if len(errors.loc[game]) > position
-    }
 
 
 def _at(errors: pd.DataFrame, budgets: dict[str, int]) -> pd.DataFrame:
@@ -98,17 +90,18 @@ def _at(errors: pd.DataFrame, budgets: dict[str, int]) -> pd.DataFrame:
     return errors.loc[keys].droplevel("budget")
 
 
-def _targets(errors: pd.DataFrame, paper: pd.DataFrame) -> list[list[str]]:
+def _over_best(errors: pd.DataFrame, peers: Sequence[str]) -> pd.Series:
+    """Return OddGP's errors over those of the best of some peers, where both are known."""
+    both = errors.reindex(columns=["oddgp", *peers])
+    return (both["oddgp"] / both[list(peers)].min(axis=1)).dropna()
+
+
+def _targets(
+    errors: pd.DataFrame, paper: pd.DataFrame, low: Sequence[pd.DataFrame]
+) -> list[list[str]]:
     """Return a line per target."""
-    against = paper["oddgp"] / paper["shapiq-oddshap"]
-    peers = [name for name in _PEERS if name in paper]
-    best = paper["oddgp"] / paper[peers].min(axis=1)
-    low = pd.concat(
-        [
-            part["oddgp"] / part[["leverageshap", "shapiq-oddshap"]].min(axis=1)
-            for part in (_at(errors, _times(errors, factor)) for factor in _LOW)
-        ]
-    )
+    against, best = _over_best(paper, ["shapiq-oddshap"]), _over_best(paper, _PEERS)
+    at_low = pd.concat([_over_best(part, ["leverageshap", "shapiq-oddshap"]) for part in low])
     lines = [
         ["shapiq's OddSHAP", "geometric mean", _mean(against), "0.35", "0.2"],
         [
@@ -123,24 +116,26 @@ def _targets(errors: pd.DataFrame, paper: pd.DataFrame) -> list[list[str]]:
         [
             "the better of LeverageSHAP and OddSHAP at 4n and 10n",
             "geometric mean",
-            _mean(low),
+            _mean(at_low),
             "0.5",
             "0.3",
         ],
     ]
     if _DESIGN in errors:
-        designs = (errors["oddgp"] / errors[_DESIGN]).dropna().droplevel("budget")
+        designs = _over_best(errors, [_DESIGN]).droplevel("budget")
         lines.insert(4, ["FFD-RD at its budget", *_worst(designs), "1.0", "0.5"])
     return lines
 
 
 def _mean(ratios: pd.Series) -> str:
     """Return the geometric mean."""
-    return f"{gmean(ratios.dropna()):.2g}"
+    return f"{gmean(ratios):.2g}" if len(ratios) else "-"
 
 
 def _worst(ratios: pd.Series) -> tuple[str, str]:
     """Return which game is the worst, and its ratio."""
+    if not len(ratios):
+        return "worst", "-"
     game = ratios.idxmax()
     return f"worst: {game_title(game)}", f"{ratios[game]:.2g}"
 

@@ -34,9 +34,8 @@ def number(value: float) -> str:
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table; columns of numbers are aligned to the right."""
     body = list(rows)
-    numeric = [
-        all(cell[:1] in "0123456789-*" for cell in column) for column in zip(*body, strict=True)
-    ]
+    columns = list(zip(*body, strict=True)) or [("",) for _ in header]
+    numeric = [all(cell[:1] in "0123456789-*" for cell in column) for column in columns]
     lines = [header, ["---:" if right else "---" for right in numeric], *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 

@@ -45,6 +45,7 @@ __all__ = [
     "approximate",
     "measure",
     "row_of",
+    "row_or_note",
     "run_counted",
     "run_tasks",
 ]
@@ -129,13 +130,18 @@ def approximate(task: Task) -> list[Row]:
     method = METHODS[task.method]
     if not method.affordable(instance.n, task.budget):
         return [row_of(task, n=instance.n, note="left out: it would take minutes at this size")]
+    return [row_or_note(task, instance.n, lambda: measure(task, instance, method.build))]
+
+
+def row_or_note(task: Task, n: int, make: Callable[[], Row]) -> Row:
+    """Return a row, or one that notes why a method refused or failed."""
     try:
-        return [measure(task, instance, method.build)]
+        return make()
     except MethodUnavailableError as error:
         note = f"left out: {error}"
     except Exception as error:  # noqa: BLE001 - a method that fails is a result of the comparison
         note = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
-    return [row_of(task, n=instance.n, note=note)]
+    return row_of(task, n=n, note=note)
 
 
 def row_of(task: Task, **columns: object) -> Row:

@@ -90,7 +90,8 @@ instances of a family, then over the families. Relative errors below {FLOOR:.0e}
 single precision, count as {FLOOR:.0e}; errors below {_ABOVE_REFERENCE} times that of an estimated reference count as
 that. The best of shapiq's five ({", ".join(BEST_OF)}) is picked per family and budget, in
 hindsight. Of the games in `suite/` and of closed forms the first two instances (of tables the first
-ten, of sparse games the first twenty) may choose recipes; the others are untouched.
+ten, of sparse games the first twenty) may choose recipes; the others are untouched. A family of one
+instance has none that is untouched.
 """
 
 

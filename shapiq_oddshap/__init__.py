@@ -5,6 +5,7 @@ Importing the package registers its approximators with shapiq's explainers, so t
 """
 
 from shapiq_oddshap.approximators import (
+    APPROXIMATORS,
     FFDRD,
     FFDRDCorrected,
     FourierSHAP,
@@ -41,6 +42,7 @@ from shapiq_oddshap.store import Store, StoreError
 from shapiq_oddshap.summary import Summary
 
 __all__ = [
+    "APPROXIMATORS",
     "FFDRD",
     "SCREENERS",
     "SPEX",

@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: Command-line arguments; ``sys.argv`` by default.
     """
     options = _parser().parse_args(arguments)
+    if not options.output.parent.is_dir():
+        _parser().error(f"--output {options.output}: there is no folder {options.output.parent}.")
     import shapiq
     from sklearn.datasets import load_breast_cancer
     from sklearn.ensemble import GradientBoostingClassifier

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-__all__ = ["as_flag", "as_integer", "as_seed", "as_text"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["as_flag", "as_integer", "as_seed", "as_text", "refuse_options"]
 
 
 def as_integer(value: Any, name: str, example: str, *, least: int | None = None) -> int:  # noqa: ANN401
@@ -87,3 +90,26 @@ def as_text(value: Any, name: str, example: str) -> str:  # noqa: ANN401
         msg = f"Received {name}={value!r}, but a string is required. Please pass {example}."
         raise TypeError(msg)
     return str(value)  # of a subclass, such as NumPy's, too
+
+
+def refuse_options(options: Mapping[str, Any], instead: Mapping[str, str], taker: str) -> None:
+    """Refuse options that there are none of, rather than ignore them.
+
+    Args:
+        options: What was received beside the options there are.
+        instead: What to pass instead, by name.
+        taker: What was called.
+
+    Raises:
+        TypeError: If there are any.
+
+    Examples:
+        >>> refuse_options({"depth": 3}, {"depth": "max_depth=3"}, "fit")
+        Traceback (most recent call last):
+            ...
+        TypeError: fit takes no option 'depth'. Please pass max_depth=3.
+    """
+    for name in options:
+        remedy = f"pass {instead[name]}" if name in instead else "leave it out"
+        msg = f"{taker} takes no option {name!r}. Please {remedy}."
+        raise TypeError(msg)

@@ -79,10 +79,12 @@ class Estimate:
     """The result of one run, as ``approximator.estimate(budget, game)`` returns it.
 
     Attributes:
-        values: The Shapley values, with f(∅) as the value of the empty interaction.
-        variances: The variances of their errors in squared units of the game, shape ``(n,)``: zero
-            where all coalitions were evaluated, infinite where the sample tells nothing, and
-            ``None`` where the approximator does not estimate them.
+        values: The Shapley values, with f(∅) as the value of the empty interaction, and the pairwise
+            interactions if they were asked for.
+        variances: The variances of their errors in squared units of the game: zero where all
+            coalitions were evaluated, infinite where the sample tells nothing, and ``None`` where the
+            approximator does not estimate them. Shape ``(n,)``, or ``(n + n (n - 1) / 2,)`` with the
+            pairs after the players, in the order of ``itertools.combinations(range(n), 2)``.
         diagnostics: What the run did.
     """
 

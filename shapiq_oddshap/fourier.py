@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["parities", "shapley_values", "singletons"]
+__all__ = ["pair_indices", "pairwise_interactions", "parities", "shapley_values", "singletons"]
 
 
 def singletons(n: int) -> np.ndarray:
@@ -62,3 +62,39 @@ def shapley_values(coefficients: np.ndarray, terms: np.ndarray) -> np.ndarray:
     orders = terms.sum(axis=1)
     odd = orders % 2 == 1
     return -2.0 * (coefficients[odd] / orders[odd]) @ terms[odd].astype(float)
+
+
+def pair_indices(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the players of all pairs in the order of ``itertools.combinations``.
+
+    Args:
+        n: Number of players.
+
+    Returns:
+        The first and the second players, two arrays of shape ``(n (n - 1) / 2,)``.
+    """
+    first, second = np.triu_indices(n, 1)
+    return first, second
+
+
+def pairwise_interactions(coefficients: np.ndarray, terms: np.ndarray) -> np.ndarray:
+    """Read pairwise Shapley interactions off: SII_ij = 4 Σ_{T∋i,j, |T| even} β_T / (|T| - 1).
+
+    Odd terms carry none of them (``docs/interactions.md``, equation 1) and are left out.
+
+    Args:
+        coefficients: Fourier coefficients β_T, shape ``(n_terms,)``.
+        terms: Their terms as boolean rows, shape ``(n_terms, n)``.
+
+    Returns:
+        The interactions in the unit of the coefficients and the order of :func:`pair_indices`.
+
+    Examples:
+        >>> pairwise_interactions(np.array([1.0, 3.0]), np.array([[1, 1, 0], [1, 0, 1]], bool))
+        array([ 4., 12.,  0.])
+    """
+    orders = terms.sum(axis=1)
+    even = (orders % 2 == 0) & (orders > 0)
+    members = terms[even].astype(float)
+    table = (members.T * (4.0 * coefficients[even] / (orders[even] - 1))) @ members
+    return table[pair_indices(terms.shape[1])]

@@ -1,24 +1,30 @@
-"""From a sample to the odd process, with what the proxy says of it."""
+"""From a sample to the odd and the even process, with what the proxy says of them."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shapiq_oddshap.gp import Hints, OddGPRecipe, Pairs, fit_odd_gp, fit_outputs, pooled
+from shapiq_oddshap.gp import Hints, OddGPFit, OddGPRecipe, Pairs, fit_odd_gp, fit_outputs, pooled
+from shapiq_oddshap.gp.readout import PAIRWISE
+from shapiq_oddshap.pairwise import complete
 from shapiq_oddshap.proxy import TreeProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shapiq_oddshap.gp import OddGPFit
     from shapiq_oddshap.gp.fit import Clock
     from shapiq_oddshap.sample import Outputs, Sample
+    from shapiq_oddshap.trees import Spectrum
 
-__all__ = ["fit_process", "fit_processes"]
+__all__ = ["fit_pairs_too", "fit_process", "fit_processes"]
+
+_ROUNDING = 1e-13
+"""Relative size of an even component that is none."""
 
 _PROXIES = 16
 """Of more outputs, so many principal components stand for all in the proxies' eyes."""
@@ -40,8 +46,67 @@ def fit_process(
     """
     recipe = recipe or OddGPRecipe()
     with clock("screening"):
-        hints = _hints(sample, int(rng.integers(2**31)), recipe)
+        spectrum = TreeProxy().interactions(sample, int(rng.integers(2**31)), parity="odd")
+    return _fit_odd(sample, spectrum, rng, recipe, clock)
+
+
+def fit_pairs_too(
+    sample: Sample,
+    rng: np.random.Generator,
+    recipe: OddGPRecipe | None = None,
+    clock: Clock = lambda _stage: nullcontext(),
+) -> tuple[OddGPFit, OddGPFit]:
+    """Fit the odd process, exactly as :func:`fit_process` does, and the even one after it.
+
+    Args:
+        sample: Evaluated coalitions, not all of one value.
+        rng: What the even process draws comes after what the odd one draws.
+        recipe: The recipe.
+        clock: Times a stage by name.
+
+    Returns:
+        The Shapley values and the pairwise interactions.
+    """
+    recipe = recipe or OddGPRecipe()
+    with clock("screening"):
+        spectrum = TreeProxy().interactions(sample, int(rng.integers(2**31)), parity="both")
+    odd = _fit_odd(sample, spectrum.of("odd"), rng, recipe, clock)
+    return odd, _fit_even(sample, spectrum.of("even"), rng, recipe, clock)
+
+
+def _fit_odd(
+    sample: Sample,
+    spectrum: Spectrum,
+    rng: np.random.Generator,
+    recipe: OddGPRecipe,
+    clock: Clock,
+) -> OddGPFit:
+    """Fit the odd process with the proxy's odd terms."""
+    with clock("screening"):
+        hints = _hints(sample, spectrum, recipe)
     return fit_odd_gp(_pairs(sample), hints, rng, recipe, clock)
+
+
+def _fit_even(
+    sample: Sample,
+    spectrum: Spectrum,
+    rng: np.random.Generator,
+    recipe: OddGPRecipe,
+    clock: Clock,
+) -> OddGPFit:
+    """Fit the even process with the proxy's even terms."""
+    rows = sample.component("even")
+    size = np.abs(rows.targets).max(initial=0.0)
+    if len(rows.targets) >= sample.n and size <= _ROUNDING * np.ptp(sample.values):
+        # an odd game: what is left of its even component is rounding
+        none = np.zeros(PAIRWISE.count(sample.n))
+        return OddGPFit(none, none + size**2, "none")
+    with clock("screening"):
+        count = max(ceil(len(sample.values) / recipe.evaluations_per_term), 1)
+        hints = Hints(spectrum.importance(), *spectrum.largest(count, min_order=2))
+    pairs = Pairs(rows.coalitions, rows.targets, 0.0)
+    fit = fit_odd_gp(pairs, hints, rng, recipe, clock, PAIRWISE)
+    return replace(fit, values=complete(fit.values, rows))
 
 
 def fit_processes(
@@ -62,7 +127,10 @@ def fit_processes(
     with clock("screening"):
         seed = int(rng.integers(2**31))
         screened = map(outputs.sample.with_values, _few_columns(outputs.columns))
-        hints = [_hints(sample, seed, recipe) for sample in screened]
+        hints = [
+            _hints(sample, TreeProxy().interactions(sample, seed, parity="odd"), recipe)
+            for sample in screened
+        ]
         together = pooled(hints, _n_terms(outputs.sample, recipe))
         pairs = [_pairs(sample) for sample in outputs]
     return fit_outputs(pairs, together, rng, recipe, clock)
@@ -73,9 +141,8 @@ def _n_terms(sample: Sample, recipe: OddGPRecipe) -> int:
     return max(ceil(len(sample.values) / recipe.evaluations_per_term) - sample.n, 1)
 
 
-def _hints(sample: Sample, seed: int, recipe: OddGPRecipe) -> Hints:
-    """Return what the proxy says."""
-    spectrum = TreeProxy().interactions(sample, seed, parity="odd")
+def _hints(sample: Sample, spectrum: Spectrum, recipe: OddGPRecipe) -> Hints:
+    """Return what the proxy's odd terms say."""
     largest = spectrum.largest(_n_terms(sample, recipe), min_order=3)
     return Hints(spectrum.importance(), *largest)
 

@@ -87,7 +87,7 @@ class TreeProxy:
         Args:
             sample: The evaluated coalitions.
             seed: The trees' seed.
-            parity: ``"odd"`` leaves out the terms of even order, otherwise all are there.
+            parity: Which terms.
 
         Raises:
             ValueError: If the trees are too deep to be expanded.
@@ -101,4 +101,5 @@ class TreeProxy:
                 f"{_LARGEST_EXPANSION:.0e} are held. Please bound the trees, e.g. max_depth=10."
             )
             raise ValueError(msg)
-        return trees.fourier_spectrum(leaves, odd_only=parity == "odd")
+        spectrum = trees.fourier_spectrum(leaves, odd_only=parity == "odd")
+        return spectrum.of(parity)

@@ -6,24 +6,30 @@ import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from shapiq_oddshap.approximators import APPROXIMATORS
+from shapiq_oddshap.approximators.base import offer
 from shapiq_oddshap.shapiq_adapter import explainer_approximators
 
 if TYPE_CHECKING:
     from shapiq.approximator.base import Approximator
+
+    from shapiq_oddshap.approximators.base import ShapleyApproximator
 
 __all__ = ["register", "unregister"]
 
 _replaced: dict[str, dict[str, type[Approximator]]] = {}
 
 
-class _ShapleyValuesOnly(dict[str, Any]):
+class _Entry(dict[str, Any]):
     """An explainer's table entry by index that says what to do when asked for another index."""
 
+    def __init__(self, approximator: type[ShapleyApproximator]) -> None:
+        """List the indices that the approximator offers, of whichever order."""
+        self._offer = offer(approximator.offered)
+        indices = [index for order in approximator.offered.values() for index in order]
+        super().__init__(dict.fromkeys(indices, approximator))
+
     def __missing__(self, index: str) -> NoReturn:
-        msg = (
-            f"Received index={index!r}, but this approximator estimates Shapley values. Please pass "
-            "index='SV' and max_order=1 to the explainer."
-        )
+        msg = f"Received index={index!r}, but this approximator {self._offer}"
         raise ValueError(msg)
 
 
@@ -31,7 +37,9 @@ def register(*, overwrite: bool = False) -> None:
     """Make the package's approximators known to shapiq's explainers by name.
 
     Importing the package does this. A name that shapiq itself has brought is left alone, with a
-    warning, unless ``overwrite`` is set.
+    warning, unless ``overwrite`` is set. By name, an index that an approximator does not offer is
+    refused. An instance is not told which index the explainer was given, and computes its own, which
+    the result names.
 
     Args:
         overwrite: Whether to replace shapiq's own approximators of the same names.
@@ -43,7 +51,7 @@ def register(*, overwrite: bool = False) -> None:
     table = explainer_approximators()
     for name, approximator in APPROXIMATORS.items():
         present = table.get(name)
-        if isinstance(present, _ShapleyValuesOnly):
+        if isinstance(present, _Entry):
             continue
         if present is not None and not overwrite:
             warnings.warn(
@@ -54,14 +62,14 @@ def register(*, overwrite: bool = False) -> None:
             continue
         if present is not None:
             _replaced[name] = present
-        table[name] = _ShapleyValuesOnly(SV=approximator)
+        table[name] = _Entry(approximator)
 
 
 def unregister() -> None:
     """Undo :func:`register`; what it replaced comes back."""
     table = explainer_approximators()
     for name in APPROXIMATORS:
-        if isinstance(table.get(name), _ShapleyValuesOnly):
+        if isinstance(table.get(name), _Entry):
             del table[name]
             if name in _replaced:
                 table[name] = _replaced.pop(name)

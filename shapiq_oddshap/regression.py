@@ -31,6 +31,7 @@ __all__ = [
     "Fit",
     "SizeEffects",
     "constrained_least_squares",
+    "fit_even_by_size",
     "fit_terms",
     "leave_one_out_error",
     "main_effects",
@@ -47,6 +48,9 @@ _WORST_CONDITION = 1e7
 
 _RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
 """Shrinkage to choose from, relative to the number of rows."""
+
+_NEW_COLUMN = 1e-6
+"""Share of a function of the size that others do not span, from which it counts as another one."""
 
 _RANK_TOLERANCE = 1e-11
 """Smaller singular values, relative to the largest, count as zero: the constraints' are rounding."""
@@ -154,17 +158,27 @@ def size_columns(coalitions: np.ndarray, parity: Parity) -> np.ndarray:
         parity: ``"odd"``, or ``"both"`` for the even ones too.
 
     Returns:
-        The columns as rows of shape ``(k, rows)``; so few that they are no linear combination of
-        each other, the constant and the singletons.
+        The columns as rows of shape ``(k, rows)``, of mean square one and orthogonal to each other,
+        to n - 2s, and to the constant if that is fitted. Those that depend on others are left out.
     """
     n = coalitions.shape[1]
     sizes = coalitions.sum(axis=1).astype(float)
-    curves = np.array([1.0 / sizes, -np.log(sizes)])
-    mirrored = np.array([1.0 / (n - sizes), -np.log(n - sizes)])
-    columns = (curves - mirrored)[: max((n - 1) // 2 - 1, 0)]
+    small, large = 1.0 / sizes, 1.0 / (n - sizes)
+    known = [n - 2.0 * sizes]
+    columns = [small - large, np.log(small) - np.log(large)]
     if parity == "both":
-        columns = np.concatenate([columns, (curves + mirrored)[: max(n // 2 - 1, 0)]])
-    return columns
+        known.append(np.ones(len(sizes)))
+        columns += [small + large, np.log(small) + np.log(large)]
+    basis, new = np.zeros((0, len(sizes))), []
+    for index, column in enumerate(known + columns):
+        rest = column
+        for _ in range(2):  # twice is enough for orthogonality to rounding
+            rest = rest - (basis @ rest) @ basis
+        length = np.linalg.norm(rest)
+        if length > _NEW_COLUMN * np.linalg.norm(column):
+            new += [len(basis)] if index >= len(known) else []
+            basis = np.vstack([basis, rest / length])
+    return basis[new] * np.sqrt(len(sizes))
 
 
 def _rows(sample: Sample, parity: Parity) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -200,8 +214,7 @@ def _fit_sized(
     """
     count, rows = len(design.terms), len(design.coalitions)
     sized = replace(design, columns=size_columns(design.coalitions, parity))
-    corner = sample.component("odd").singletons_gram if parity == "odd" else None
-    normal = sized.normal_equations(corner) if rows >= count - len(constraints) else None
+    normal = sized.normal_equations() if rows >= count - len(constraints) else None
     plain = None if normal is None else (normal[0][:count, :count], normal[1][:count])
     energy = float(np.sum((design.targets * design.root_weights) ** 2))
     found = [(design, *_solve(design, constraints, totals, plain), plain, len(constraints))]
@@ -254,6 +267,36 @@ def _cross_validated(
     return max(left, np.finfo(float).eps * energy) * rows / free**2
 
 
+def fit_even_by_size(sample: Sample, terms: np.ndarray) -> tuple[Fit, np.ndarray]:
+    """Regress the even component on even terms and a free value per size.
+
+    Many games have a function of the size in them, which few terms do not hold: the values per
+    size take it up. The empty and the grand coalition are a size of their own, whose value is what
+    the terms miss there.
+
+    Args:
+        sample: Evaluated coalitions.
+        terms: Terms of even order as boolean rows, shape ``(n_terms, n)``.
+
+    Returns:
+        The regression of the terms, and the values by the size s of the smaller of a coalition and
+        its complement, shape ``(n // 2 + 1,)``; a size of which nothing was drawn has that of 0.
+    """
+    rows = sample.component("even")
+    sizes = rows.coalitions.sum(axis=1)
+    seen, strata = np.unique(np.minimum(sizes, sample.n - sizes), return_inverse=True)
+    columns = (np.arange(len(seen))[:, None] == strata.ravel()).astype(float)
+    design = _Design(terms, rows.coalitions, rows.targets, np.sqrt(rows.weights), columns)
+    enough = len(rows.targets) >= design.width
+    normal = design.normal_equations() if enough else None
+    nothing = np.zeros((0, design.width))
+    beta, solver, condition = _solve(design, nothing, np.zeros(0), normal)
+    own = beta[: len(terms)]
+    by_size = np.full(sample.n // 2 + 1, -own.sum())
+    by_size[seen] = beta[len(terms) :]
+    return Fit(terms, own, solver, condition, len(seen)), by_size
+
+
 def main_effects(sample: Sample) -> np.ndarray:
     """Return Σ_i β_i χ_i(S) of the odd regression on singletons, one value per coalition.
 
@@ -264,9 +307,10 @@ def main_effects(sample: Sample) -> np.ndarray:
         The values in units of the game, shape ``(m,)``.
     """
     rows = sample.component("odd")
-    design = _Design(singletons(sample.n), rows.coalitions, rows.targets, rows.weights**0.25)
+    design = _Design(singletons(sample.n), rows.coalitions, rows.targets, np.sqrt(rows.weights))
     constraints, totals = _ends(sample, design.terms, "odd")
-    normal = design.normal_equations(rows.singletons_gram)
+    enough = len(rows.targets) >= sample.n - 1
+    normal = design.normal_equations(rows.singletons_gram) if enough else None
     beta, _, _ = _solve(design, constraints, totals, normal)
     effects = np.empty(len(rows.targets))
     for start in range(0, len(effects), BLOCK):
@@ -292,11 +336,6 @@ def ridge_with_sizes(sample: Sample) -> Fit:
     """
     rows, n = sample.component("odd"), sample.n
     columns = size_columns(rows.coalitions, "odd")
-    columns = (
-        columns / np.sqrt(np.mean(columns**2, axis=1, keepdims=True))
-        if len(rows.targets)
-        else columns
-    )
     design = _Design(
         singletons(n), rows.coalitions, rows.targets, np.ones(len(rows.targets)), columns
     )

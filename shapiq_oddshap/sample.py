@@ -217,7 +217,7 @@ class _DesignRows:
             rows = slice(start, start + BLOCK)
             # one contiguous row per player, in bytes up to the last step: memory is what takes time
             signs = 1 - 2 * np.ascontiguousarray(coalitions[rows].T).view(np.int8)
-            block = signs * weights[rows] ** 0.25
+            block = signs * np.sqrt(weights[rows])
             gram += block @ block.T
         return _read_only(gram)[0]
 
@@ -260,6 +260,6 @@ class Component:
     def singletons_gram(self) -> np.ndarray:
         """The normal matrix of the singletons, which every odd regression has in its corner.
 
-        Σ_r √w_r χ_i(S_r) χ_j(S_r), summed in blocks of rows, shape ``(n, n)``.
+        Σ_r w_r χ_i(S_r) χ_j(S_r), summed in blocks of rows, shape ``(n, n)``.
         """
         return self.design.singletons_gram

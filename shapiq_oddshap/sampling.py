@@ -37,6 +37,9 @@ Sizes = Literal["auto", "paper"]
 """How many coalitions of each size: more of the outer ones first, or equally many throughout."""
 
 _LARGEST_RANK = 2**62
+_MOST_CHECKED_PLAYERS = 1000
+"""Beyond, fewer than one sample in a hundred has dependent pairs among its first n - 1, and drawing
+and factorising n of them would be most of the cost of a small budget."""
 _DENSE_PAIRS = 10
 """Pairs per player up to which the outer sizes are favoured (``docs/oddshap.md``)."""
 _RANKS = 2**16
@@ -162,8 +165,9 @@ class PairedCoalitionSampler(_StratifiedCoalitionSampler):
 
     The number drawn per size is fixed rather than random, see :func:`pairs_per_size`: sizes whose
     share reaches their population are enumerated, and the rest of the budget goes to the other
-    sizes. The first n - 1 pairs are linearly independent of each other and of the grand coalition, so that additive
-    games are determined from 2n evaluations.
+    sizes. The first n - 1 pairs are linearly independent of each other and of the grand coalition,
+    so that additive games are determined from 2n evaluations. Beyond 1000 players, where that would
+    cost more than a small sample, independence is left to chance, which is above 99 %.
 
     Examples:
         >>> sampler = PairedCoalitionSampler(4, random_state=0)
@@ -300,8 +304,9 @@ def _draw_sizes(
     n: int, share: Callable[[int, int], np.ndarray], total: int, entropy: int, *, paired: bool
 ) -> np.ndarray:
     """Draw ``total`` coalitions as ``share`` tells, the independent ones of each size first."""
-    counts, heads = share(n, total).tolist(), share(n, n - 1).tolist()
-    none = np.zeros((0, n), dtype=bool)
+    counts, none = share(n, total).tolist(), np.zeros((0, n), dtype=bool)
+    checked = n <= _MOST_CHECKED_PLAYERS
+    heads = share(n, n - 1).tolist() if checked else [0] * len(counts)
 
     def draw(size: int, count: int) -> np.ndarray:
         return _draw_size(n, size, count, entropy, none, paired=paired) if count else none
@@ -314,7 +319,7 @@ def _draw_sizes(
     first = [
         draw(size, head) if whole(size) else drawn[size][:head] for size, head in enumerate(heads)
     ]
-    if not _independent(first):
+    if checked and not _independent(first):
         first = _independent_heads(n, heads, draw, paired=paired)
         drawn = [
             _draw_size(n, size, count, entropy, head, paired=paired) if count else none
@@ -417,8 +422,9 @@ def _independent_heads(
 
 @cache
 def _binomial(n: int, k: int) -> int:
-    """Return C(n, k), which has a thousand bits and is asked for again and again."""
-    return comb(n, k)
+    """Return C(n, k), or any number beyond what can be drawn or ranked where it is larger."""
+    k = min(k, n - k)
+    return comb(n, k) if k < 64 else 2**64  # C(n, k) >= (n / k)^k >= 2^k; exact it has up to n bits
 
 
 def _population(n: int, size: int, *, paired: bool) -> int:

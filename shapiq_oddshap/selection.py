@@ -216,9 +216,14 @@ def averaged(
         rng: The run's generator, drawn from in the order of the candidates.
 
     Returns:
-        The values, the opinions by name, and the weights by name.
+        The values, the opinions by name (in a unit of the game's own, so that no square overflows),
+        and their weights and the roots of their errors by name.
     """
-    opinions = {each.name: each.opinion(sample, rng) for each in candidates}
+    # a power of two changes no digit
+    exponent = np.frexp(np.abs(sample.values - sample.empty_value).max())[1] - 1
+    unit = 2.0 ** int(exponent)
+    scaled = replace(sample, values=(sample.values - sample.empty_value) / unit)
+    opinions = {each.name: each.opinion(scaled, rng) for each in candidates}
     errors = np.array([opinion.error for opinion in opinions.values()])
     least = errors.min()
     if not np.isfinite(least):
@@ -228,4 +233,8 @@ def averaged(
             weights = np.nan_to_num(least / errors, nan=1.0)
     weights /= weights.sum()
     values = sum(w * opinion.values for w, opinion in zip(weights, opinions.values(), strict=True))
-    return np.asarray(values), opinions, dict(zip(opinions, weights.tolist(), strict=True))
+    details = {
+        f"{name}_error": float(np.sqrt(opinion.error) * unit) for name, opinion in opinions.items()
+    }
+    details |= {f"{name}_weight": float(w) for name, w in zip(opinions, weights, strict=True)}
+    return np.asarray(values) * unit, opinions, details

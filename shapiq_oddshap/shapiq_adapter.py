@@ -133,9 +133,9 @@ class FilledCoalitionSampler(CoalitionSampler):  # type: ignore[misc]
 
 
 class ShapleyAdapter(Approximator):  # type: ignore[misc]
-    """shapiq's ``Approximator`` for Shapley values alone, without state between runs."""
+    """shapiq's ``Approximator`` for Shapley values and pairs of players, without state between runs."""
 
-    valid_indices: tuple[str, ...] = ("SV",)
+    valid_indices: tuple[str, ...] = ("SV", "SII", "k-SII")
 
     def __init__(self, n: int, *, max_order: int, index: str, random_state: int | None) -> None:
         """Initialize shapiq's base class after checking what it would take silently."""
@@ -157,11 +157,15 @@ class ShapleyAdapter(Approximator):  # type: ignore[misc]
     def _interaction_values(
         self, phi: np.ndarray, *, empty_value: float, evaluations: int, exact: bool
     ) -> InteractionValues:
-        """Wrap Shapley values of shape ``(n,)`` with f(∅) in front, as shapiq's estimators do."""
+        """Wrap values by order, without the empty one, as shapiq's estimators do.
+
+        From Shapley interactions shapiq makes the k-SII itself.
+        """
         return InteractionValues(
             values=np.concatenate([[empty_value], phi]),
-            index="SV",
-            max_order=1,
+            index=self.approximation_index,
+            target_index=self.index,
+            max_order=self.max_order,
             min_order=0,
             n_players=self.n,
             interaction_lookup=dict(self.interaction_lookup),

@@ -58,7 +58,8 @@ class Summary:
             )
             raise ValueError(msg)
         phi = np.array([estimate.values.get_n_order_values(1) for estimate in estimates])
-        variances = [e.variances for e in estimates if e.variances is not None]
+        n = phi.shape[1]  # of interactions there are variances too
+        variances = [e.variances[:n] for e in estimates if e.variances is not None]
         known = len(variances) == len(phi)
         errors = np.sqrt(variances).mean(axis=0) if known else None
         return cls(tuple(estimates), np.abs(phi).mean(axis=0), errors)

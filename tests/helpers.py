@@ -79,15 +79,31 @@ def shapley_by_definition(game, n):
     return phi
 
 
+def interactions_by_definition(game, n):
+    """Pairwise Shapley interactions in the order of ``combinations``, one second difference at a time."""
+    out = []
+    for pair in combinations(range(n), 2):
+        others = [i for i in range(n) if i not in pair]
+        value = 0.0
+        for size in range(n - 1):
+            for members in combinations(others, size):
+                rows = np.zeros((4, n), dtype=bool)
+                rows[:, list(members)] = True
+                rows[[0, 1], pair[0]] = rows[[0, 2], pair[1]] = True
+                joined, first, second, neither = game(rows)
+                delta = joined - first - second + neither
+                value += delta / ((n - 1) * comb(n - 2, size))
+        out.append(value)
+    return np.array(out)
+
+
+def pairs_of(values):
+    """Order-2 values in the order of ``combinations``."""
+    return np.array([values[pair] for pair in combinations(range(values.n_players), 2)])
+
+
 def phi_of(values):
     return values.get_n_order_values(1)
-
-
-class Convertible(np.ndarray):
-    """shapiq 1.4 takes float() of a one-row prediction, which NumPy >= 2.4 refuses."""
-
-    def __float__(self):
-        return float(self.item())
 
 
 def peak_memory():

@@ -12,9 +12,21 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from shapiq import ExactComputer
 
 from benchmarks import __main__ as command_line
-from benchmarks import claims, games, oddgp_ablation, overhead, readme, runner, spectrum
+from benchmarks import (
+    claims,
+    experiment,
+    games,
+    interactions,
+    oddgp,
+    oddgp_ablation,
+    overhead,
+    readme,
+    runner,
+    spectrum,
+)
 from benchmarks.ablations import DEPTH, ETA, PAIRING, TREES, ratios
 from benchmarks.curves import budget_grid
 from benchmarks.games import CountedGame, GameUnavailableError, Source, load_instance
@@ -47,7 +59,7 @@ def run(command, table, output, *options):
     """Run a command on the table alone; its games are left out."""
     source = games.table_source(table)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(command_line, "resolve_games", lambda *_: [source])
+        patch.setattr(experiment, "resolve_games", lambda *_: [source])
         return command_line.main([command, "--output", str(output), *options])
 
 
@@ -70,7 +82,7 @@ def test_table_bits_are_players_and_full_budget_is_exact(table):
 
 @pytest.mark.parametrize("name", ["cancer", "cg60"])
 def test_tree_game_is_shapiqs(name):
-    pytest.importorskip("shapiq_benchmark", reason="the tree games need shapiq >= 1.8")
+    pytest.importorskip("shapiq_benchmark.runner", reason="the tree games need shapiq >= 1.8")
     from shapiq_games import InterventionalTreeGame  # noqa: PLC0415 - with shapiq >= 1.8
 
     instance = load_instance(Source(name), 3)
@@ -161,7 +173,7 @@ class Sentiment:
 
 
 def test_precompute_writes_a_table_and_goes_on_after_an_interruption(tmp_path, monkeypatch):
-    pytest.importorskip("shapiq_benchmark", reason="language games come with shapiq >= 1.8")
+    pytest.importorskip("shapiq_benchmark.runner", reason="language games come with shapiq >= 1.8")
     model = Sentiment()
     monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(pipeline=lambda **_: model))
     texts, table = tmp_path / "texts.txt", tmp_path / "own.npz"
@@ -294,7 +306,7 @@ def test_budget_grid_spans_the_papers_range():
     assert len(budget_grid(60)) == 10
 
 
-@pytest.mark.parametrize("command", ["overhead", "evaluation", "readme", "spectrum"])
+@pytest.mark.parametrize("command", ["overhead", "evaluation", "readme", "spectrum", "suite"])
 def test_help(command, capsys):
     with pytest.raises(SystemExit, match="0"):
         command_line.main([command, "--help"])
@@ -344,6 +356,145 @@ def test_the_ablation_on_ffd_rds_coalitions_makes_just_its_evaluations():
     assert values.estimation_budget == required_budget(13)
 
 
+@pytest.fixture
+def paper_table(tmp_path):
+    """Return a table under the name of a game of the paper, with instances that chose nothing."""
+    values = np.random.default_rng(1).normal(size=(12, 2**N)).cumsum(axis=1)
+    shapley = [
+        ExactComputer(games.table_lookup(each, N), N)("SV", 1).get_n_order_values(1)
+        for each in values
+    ]
+    file = tmp_path / "vit16.npz"
+    np.savez(file, n_players=N, values=values, shapley_values=shapley)
+    return file
+
+
+def test_oddgp_runs_the_instances_that_chose_nothing(paper_table, tmp_path):
+    options = ["--methods", "oddgp,kernelshap,leverageshap"]
+    assert run("oddgp", paper_table, tmp_path, *options) == 0
+    rows = pd.read_csv(tmp_path / "results.csv")
+    assert set(rows["instance"]) == {10, 11}
+    ours = rows[rows["method"] == "oddgp"]
+    assert sorted(ours["budget"].unique()) == [4 * N, 10 * N, games.PAPER_BUDGETS["vit16"]]
+    assert ours["covered"].between(0, 1).all()
+    assert all("evaluation" in json.loads(text) for text in ours["stages"])
+    assert "| oddgp |" in (tmp_path / "README.md").read_text()
+
+
+def test_oddgps_targets_are_ratios_at_the_papers_and_at_low_budgets():
+    """The error of OddGP is a tenth of shapiq's OddSHAP's at the paper's budget, a half below."""
+    rows = pd.DataFrame(
+        [
+            [game, budget, n, instance, method, error, 0.9, 1.0]
+            for game, n in (("cancer", 30), ("vit16", 16))
+            for budget in (4 * n, 10 * n, games.PAPER_BUDGETS[game])
+            for instance in (10, 11)
+            for method, error in (
+                ("oddgp", 0.1 if budget > 10 * n else 0.5),
+                ("shapiq-oddshap", 1.0),
+                ("leverageshap", 2.0),
+                ("regressionmsr", 0.05 if game == "cancer" else 1.0),
+            )
+        ],
+        columns=["game", "budget", "n", "instance", "method", "value", "covered", "seconds"],
+    )
+    page = oddgp.summarise(rows, None)
+    assert "| shapiq's OddSHAP | geometric mean | 0.1 | 0.35 | 0.2 |" in page
+    assert "| the best of shapiq's estimators per game | worst: Cancer | 2 | 1.1 |" in page
+    assert "OddSHAP at 4n and 10n | geometric mean | 0.5 |" in page
+    assert "| Cancer | 0.90 | 0.90 | 0.90 | 1 |" in page
+
+
+def test_the_ablation_command_writes_its_results(paper_table, tmp_path):
+    options = ["--methods", "as it is,no product part,FFD-RD's budget", "--instances", "1"]
+    assert run("oddgp-ablation", paper_table, tmp_path, *options, "--budgets", "60") == 0
+    rows = pd.read_csv(tmp_path / "results.csv").set_index("method")
+    assert rows["budget"].to_dict() == {
+        "as it is": 60,
+        "no product part": 60,
+        "FFD-RD's budget": required_budget(N),
+    }
+    instance = load_instance(games.table_source(paper_table), 0)
+    ours = OddGP(N, random_state=0).approximate(60, CountedGame(instance)).get_n_order_values(1)
+    assert rows.loc["as it is", "value"] == pytest.approx(instance.mean_squared_error(ours))
+    assert rows.loc["as it is", "value"] != rows.loc["no product part", "value"]
+
+
+def test_ablation_ratios_are_to_the_estimator_as_it_is():
+    rows = pd.DataFrame(
+        [
+            ["cancer", 300, 30, instance, method, factor * scale, 0.9, 1.0]
+            for instance, scale in ((0, 1.0), (1, 100.0))
+            for method, factor in (("as it is", 1.0), ("no correction", 3.0))
+        ],
+        columns=["game", "budget", "n", "instance", "method", "value", "covered", "seconds"],
+    )
+    page = oddgp_ablation.summarise(rows, None)
+    assert "| no correction | correction | 30 (0.90) | 3.00 | 1 |" in page
+
+
+def test_interactions_are_measured_where_most_are_none_at_all(tmp_path):
+    """Half the pairs and more of a tree game have no interaction, which is no accident."""
+    coalitions = (np.arange(2**N)[:, None] >> np.arange(N) & 1).astype(bool)
+    values = coalitions @ np.arange(1.0, N + 1) + 3.0 * coalitions[:, :2].all(axis=1)
+    source = Source("pair", tmp_path / "pair.npz")
+    np.savez(source.table, n_players=N, values=[values], shapley_values=np.ones((1, N)))
+    exact = interactions._exact(runner.Task(source, 0, "", 0), N, games.table_lookup(values, N))
+    np.testing.assert_allclose(exact, [3.0] + [0.0] * (N * (N - 1) // 2 - 1), atol=1e-12)
+    (row,) = interactions.measure(runner.Task(source, 0, "oddgp", 2**N))
+    assert row.note == ""
+    assert row.value < 1e-20
+    assert row.covered == 1
+    (refused,) = interactions.measure(runner.Task(source, 0, "oddgp", 1))
+    assert "budget=1" in refused.note
+
+
+def test_rows_name_the_versions_and_older_files_are_read(table, tmp_path):
+    run("table1", table, tmp_path, "--methods", "oddshap", "--budgets", "40")
+    file = tmp_path / "results.csv"
+    rows = pd.read_csv(file)
+    assert rows["versions"].str.match(r"\d+\.\d+.* \(\w{10}\), shapiq \d").all()
+    older = rows.drop(columns=["versions", "scale", "reference_error"])
+    older.to_csv(file, index=False)
+    run("table1", table, tmp_path, "--methods", "oddshap", "--budgets", "40,60")
+    both = pd.read_csv(file)
+    assert both["versions"].isna().tolist() == [True, False, True, False]
+    np.testing.assert_array_equal(both.loc[both["budget"] == 40, "value"], rows["value"])
+    page = (tmp_path / "README.md").read_text()
+    assert "## Rows by several versions" in page
+    assert "| oddshap | not noted | 2 |" in page
+
+
+def test_rows_of_other_runs_come_along(table, tmp_path):
+    run("table1", table, tmp_path / "peers", "--methods", "msr,oddshap", "--budgets", "40,50")
+    peers = tmp_path / "peers" / "results.csv"
+    rows = pd.read_csv(peers)
+    rows.loc[rows["method"] == "msr", "value"] = 123.0
+    rows.to_csv(peers, index=False)
+    options = ["--methods", "permutation", "--budgets", "40", "--reuse", str(peers)]
+    run("table1", table, tmp_path / "own", *options)
+    found = pd.read_csv(tmp_path / "own" / "results.csv")
+    assert set(found["budget"]) == {40}
+    assert set(found["method"]) == {"msr", "oddshap", "permutation"}
+    assert (found.loc[found["method"] == "msr", "value"] == 123.0).all()
+    with pytest.raises(SystemExit, match=r"no .*nowhere.csv to reuse"):
+        run("table1", table, tmp_path, "--reuse", str(tmp_path / "nowhere.csv"))
+
+
 def test_the_page_is_up_to_date():
     page = readme._PAGE.read_text()
     assert readme.filled(page, command_line.EXPERIMENTS) == page
+
+
+def test_interactions_are_compared_with_exact_ones(table, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(interactions, "suite_sources", lambda *_: [games.table_source(table)])
+    options = ["--methods", "oddgp,oddshap,svarm-iq", "--budgets", f"60,{2**N}"]
+    arguments = ["interactions", "--games", "small", "--output", str(tmp_path), *options]
+    assert command_line.main(arguments) == 0
+    rows = pd.read_csv(tmp_path / "results.csv").set_index(["method", "budget"])
+    for method in ("oddgp", "oddshap", "svarm-iq"):
+        assert rows.loc[(method, 60), "value"] > 1e-6
+        assert rows.loc[(method, 2**N), "value"] < 1e-20
+    assert 0 <= rows.loc[("oddgp", 60), "covered"] <= 1
+    assert "Coverage" in capsys.readouterr().out
+    assert command_line.main([*arguments, "--check"]) == 1  # nothing is known at 20 n and 60 n

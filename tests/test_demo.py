@@ -11,7 +11,9 @@ def test_demo_prints_attributions_beside_exact_ones(tmp_path, capsys):
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("wrong", [["--row", "9999"], ["--budget", "many"]])
+@pytest.mark.parametrize(
+    "wrong", [["--row", "9999"], ["--budget", "many"], ["--output", "missing/plot.png"]]
+)
 def test_demo_refuses_bad_options(wrong, capsys):
     with pytest.raises(SystemExit):
         main(wrong)

@@ -52,6 +52,15 @@ def test_error_bars_are_grown_to_the_wanted_width_and_drawn(tmp_path):
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
+def test_interactions_that_are_certain_are_listed_and_drawn(tmp_path):
+    plot = tmp_path / "plot.png"
+    out = run_example("interactions.py", "--output", str(plot))
+    evaluations, certain = re.search(r"(\d+) evaluations; (\d+) of 66 pairs", out).groups()
+    assert int(evaluations) <= 300
+    assert 3 <= int(certain) < 66
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
 def test_all_classes_share_the_evaluations_of_one(tmp_path):
     plot = tmp_path / "plot.png"
     out = run_example("all_classes.py", "--budget", "100", "--output", str(plot))

@@ -5,10 +5,10 @@ import logging
 import numpy as np
 import pytest
 
-from shapiq_oddshap import FourierSHAP
+from shapiq_oddshap import FourierSHAP, OddSHAP
 from shapiq_oddshap.approximators.fouriershap import required_budget
 from shapiq_oddshap.screening.sparse import HashedDesign, recover
-from tests.helpers import fourier_game, phi_of, random_game
+from tests.helpers import fourier_game, phi_of, random_game, smooth_game
 
 
 def sparse_game(n, count, seed):
@@ -99,3 +99,16 @@ def test_logging_is_left_as_it_was(monkeypatch):
     monkeypatch.setattr(root, "handlers", [])
     FourierSHAP(10, random_state=0).approximate(300, random_game(10))
     assert root.handlers == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_transform_that_diverges_is_replaced_with_a_warning(seed):
+    """300 evaluations of 16 players are two bins a round: errors of a thousand times the values."""
+    game = smooth_game(16)
+    exact = phi_of(OddSHAP(16).approximate(2**16, game))
+    with pytest.warns(UserWarning, match="diverged.*budget of"):
+        values, diagnostics = FourierSHAP(16, random_state=seed).approximate_with_diagnostics(
+            300, game
+        )
+    assert diagnostics.path == "linear"
+    assert np.sum((phi_of(values) - exact) ** 2) < 0.2 * np.sum(exact**2)

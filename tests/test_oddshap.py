@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import warnings
 from importlib.metadata import version
 
@@ -6,7 +8,9 @@ import pytest
 import shapiq
 from shapiq.approximator.sampling import CoalitionSampler
 
+import shapiq_oddshap
 from shapiq_oddshap import (
+    OddGP,
     OddSHAP,
     PairedAllSHAP,
     PairedCoalitionSampler,
@@ -17,7 +21,7 @@ from shapiq_oddshap import (
 )
 from shapiq_oddshap.fourier import shapley_values
 from shapiq_oddshap.regression import fit_terms
-from shapiq_oddshap.sample import Sample
+from shapiq_oddshap.sample import Component, Sample
 from shapiq_oddshap.sampling import size_weights
 from tests.helpers import SHARED_DATA, fourier_game, phi_of, random_game, smooth_game
 
@@ -150,7 +154,7 @@ def test_low_budgets_are_averaged_by_the_errors_at_pairs_left_out():
         assert diagnostics.path == "average"
         details = diagnostics.details
         names = ("linear", "proxy", "process")
-        shares = np.array([1 / details[f"{name}_error"] for name in names])
+        shares = np.array([details[f"{name}_error"] ** -2 for name in names])
         found = [details[f"{name}_weight"] for name in names]
         np.testing.assert_allclose(found, shares / shares.sum())
     assert details["process_weight"] > 0.99  # it recovers so simple a game
@@ -321,3 +325,68 @@ def test_error_on_real_games_against_shapiqs_oddshap(table, budget):
                 )
             errors.append(np.mean((phi_of(estimate) - exact) ** 2))
     assert np.mean(ours) <= 1.25 * np.mean(theirs)
+
+
+def test_very_many_players_form_no_square_matrix(monkeypatch):
+    """Where rows are too few for normal equations, their matrix is not summed either."""
+    monkeypatch.setattr(Component, "singletons_gram", property(lambda self: pytest.fail("formed")))
+    weights = np.random.default_rng(0).normal(size=1500)
+    values = OddSHAP(n=1500, random_state=0).approximate(
+        60, lambda coalitions: np.array([weights[row].sum() for row in coalitions])
+    )
+    assert phi_of(values).sum() == pytest.approx(weights.sum())
+
+
+@pytest.mark.parametrize(
+    ("option", "instead"), [("tree_params", "proxy_params"), ("sampling_weights", "sampler=")]
+)
+def test_options_of_shapiqs_oddshap_are_answered_with_ours(option, instead):
+    with pytest.raises(TypeError, match=f"{option}.*{instead}"):
+        OddSHAP(5, **{option: None})
+
+
+@pytest.mark.parametrize("kind", [OddSHAP, OddGP])
+def test_what_approximate_would_ignore_is_refused_before_evaluations(kind):
+    game = random_game(5)
+    with pytest.raises(TypeError, match="no option 'n_jobs'"):
+        kind(5).approximate(20, game, n_jobs=2)
+    assert not game.asked
+
+
+def test_without_lightgbm_what_needs_none_works_and_the_rest_says_so_first():
+    """In a process of its own, where LightGBM cannot be imported."""
+    code = """
+import sys
+sys.modules["lightgbm"] = None
+import shapiq_oddshap
+asked = []
+def game(coalitions):
+    asked.extend(coalitions)
+    return coalitions @ range(12)
+for works in (
+    shapiq_oddshap.FFDRD(12),
+    shapiq_oddshap.FourierSHAP(12),
+    shapiq_oddshap.OddSHAP(12, screener="none", low_budget="linear"),
+):
+    works.approximate(max(500, works.required_budget()), game)
+asked.clear()
+for kind in (shapiq_oddshap.OddSHAP, shapiq_oddshap.OddGP, shapiq_oddshap.OddSHAP.paper):
+    try:
+        kind(12).approximate(60, game)
+    except ImportError as error:
+        print(error)
+print(len(asked))
+"""
+    lines = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert len(lines) == 4
+    assert all("pip install lightgbm" in line for line in lines[:3])
+    assert lines[3] == "0"
+
+
+def test_every_name_of_the_explainers_is_public():
+    assert shapiq_oddshap.APPROXIMATORS["oddshap"] is OddSHAP
+    assert {cls.__name__ for cls in shapiq_oddshap.APPROXIMATORS.values()} <= set(
+        shapiq_oddshap.__all__
+    )

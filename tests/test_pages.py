@@ -12,7 +12,6 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 import shapiq_oddshap
-from tests.helpers import Convertible
 
 ROOT = Path(__file__).parents[1]
 BUILT = ("auto_examples", "generated")
@@ -41,9 +40,6 @@ def tabpfn(monkeypatch):
     class TabPFNRegressor(RandomForestRegressor):
         def __init__(self):
             super().__init__(n_estimators=10, random_state=0)
-
-        def predict(self, x):
-            return super().predict(x).view(Convertible)
 
     TabPFNRegressor.__module__ = "tabpfn.regressor"
     module.TabPFNRegressor = TabPFNRegressor

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 import shapiq
+from sklearn.linear_model import LinearRegression
 
 import shapiq_oddshap
 from shapiq_oddshap.approximators import APPROXIMATORS
 from shapiq_oddshap.shapiq_adapter import explainer_approximators
-from tests.helpers import Convertible
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def test_a_name_of_shapiqs_own_is_replaced_on_request_only():
 
 
 def test_tabpfn_explainer():
-    """Through a stand-in that answers to TabPFN's name and interface."""
+    """The whole flow of remove and recontextualize, on a model of TabPFN's name and interface."""
 
     class TabPFNRegressor:
         def fit(self, x, y):
@@ -49,7 +49,7 @@ def test_tabpfn_explainer():
             return self
 
         def predict(self, x):
-            return (self.mean_ + x.sum(axis=1) * self.width_).view(Convertible)
+            return self.mean_ + x.sum(axis=1) * self.width_
 
     TabPFNRegressor.__module__ = "tabpfn.regressor"
     rng = np.random.default_rng(0)
@@ -67,3 +67,15 @@ def test_tabpfn_explainer():
         values = explainer.explain(data[0], budget=16)
         assert np.isfinite(values.values).all()
         assert values.estimation_budget == 16
+
+
+def test_an_instance_computes_its_own_index_and_the_result_says_so():
+    """shapiq tells an instance nothing of the explainer's index; by name, it is refused."""
+    data = np.random.default_rng(0).normal(size=(20, 4))
+    model = LinearRegression().fit(data, data.sum(axis=1))
+    options = {"index": "STII", "max_order": 2, "imputer": "baseline"}
+    with pytest.raises(ValueError, match="Received index='STII'"):
+        shapiq.TabularExplainer(model, data, approximator="oddshap", **options)
+    instance = shapiq_oddshap.OddSHAP(n=4)
+    explainer = shapiq.TabularExplainer(model, data, approximator=instance, **options)
+    assert explainer.explain(data[0], budget=16).index == "SV"

@@ -90,12 +90,12 @@ def test_a_known_corner_changes_nothing(monkeypatch):
     sample = Sample(coalitions, values, row_weights(sampler))
     rows = sample.component("odd")
     whole = rows.singletons_gram
-    signs, root = 1.0 - 2.0 * rows.coalitions, rows.weights**0.5
-    np.testing.assert_allclose(whole, signs.T @ (signs * root[:, None]), atol=1e-12)
+    signs = 1.0 - 2.0 * rows.coalitions
+    np.testing.assert_allclose(whole, signs.T @ (signs * rows.weights[:, None]), atol=1e-12)
     interactions = all_coalitions(n)[all_coalitions(n).sum(axis=1) == 3][:30]
     arguments = (
         np.concatenate([np.eye(n, dtype=bool), interactions]),
-        *(rows.coalitions, rows.targets, root),
+        *(rows.coalitions, rows.targets, rows.weights),
     )
     slow = _Design(*arguments[:3], arguments[3] ** 0.5).normal_equations()
     fast = _Design(*arguments[:3], arguments[3] ** 0.5).normal_equations(whole)
@@ -210,15 +210,26 @@ def test_size_effects_against_the_dense_twin(parity, kind):
     np.testing.assert_allclose(shapley_values(fit.coefficients, fit.terms), phi, atol=1e-9)
 
 
-def test_size_columns_are_independent_of_the_singletons():
-    for n in range(1, 12):
-        inner = all_coalitions(n)[1:-1]
-        for parity in ("odd", "both"):
-            columns = [*size_columns(inner, parity), *(1.0 - 2.0 * inner.T)]
-            columns += [np.ones(len(inner))] if parity == "both" else []
-            if n > 2:
-                assert np.linalg.matrix_rank(np.array(columns)) == len(columns)
-            assert len(columns) >= n
+@pytest.mark.parametrize("parity", ["odd", "both"])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 9])
+def test_size_columns_are_functions_of_the_size_that_singletons_do_not_span(n, parity):
+    inner = all_coalitions(n)[1:-1]
+    sizes = inner.sum(axis=1)
+    columns = size_columns(inner, parity)
+    odd, even = max((n - 1) // 2 - 1, 0), max(n // 2 - 1, 0)
+    assert len(columns) == min(odd, 2) + (min(even, 2) if parity == "both" else 0)
+    for column in columns:
+        assert np.mean(column**2) == pytest.approx(1)
+        for size in range(1, n):
+            assert np.ptp(column[sizes == size]) < 1e-9
+    known = [*(1.0 - 2.0 * inner.T), *([np.ones(len(inner))] if parity == "both" and n > 2 else [])]
+    if n > 2:
+        everything = np.array([*known, *columns])
+        assert np.linalg.matrix_rank(everything) == len(everything)
+
+
+def test_size_columns_of_one_size_are_none():
+    assert len(size_columns(np.eye(8, dtype=bool), "both")) == 0
 
 
 def learning_curve(coalitions):
@@ -270,7 +281,6 @@ def test_ridge_by_leaving_one_out(budget):
     sample = drawn_sample(random_game(n), n, budget)
     rows = sample.component("odd")
     columns = size_columns(rows.coalitions, "odd")
-    columns = columns / np.sqrt(np.mean(columns**2, axis=1, keepdims=True))
     design = np.concatenate([1.0 - 2.0 * rows.coalitions, columns.T], axis=1)
     count = len(design)
 

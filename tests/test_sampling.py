@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shapiq.approximator.sampling import CoalitionSampler
 
-from shapiq_oddshap import PairedCoalitionSampler, UnpairedCoalitionSampler
+from shapiq_oddshap import PairedCoalitionSampler, UnpairedCoalitionSampler, sampling
 from shapiq_oddshap.sample import Sample
 from shapiq_oddshap.sampling import (
     coalitions_per_size,
@@ -63,6 +63,29 @@ def test_smaller_samples_are_contained_in_larger_ones(kind, n, small, more, seed
 def test_samples_are_nested_for_many_players(kind, n):
     few, many = (drawn(kind, n, b).coalitions_matrix for b in (200, 3000))
     assert as_set(few) <= as_set(many)
+
+
+@SAMPLERS
+def test_the_cost_of_a_sample_follows_what_is_drawn(kind, monkeypatch):
+    """10,000 players: no more coalitions are drawn than are sampled, and they stay nested."""
+    asked = []
+    draw = sampling._draw_size
+
+    def counting(n, size, count, *rest, **options):
+        asked.append(count)
+        return draw(n, size, count, *rest, **options)
+
+    monkeypatch.setattr(sampling, "_draw_size", counting)
+    few = drawn(kind, 10_000, 200).coalitions_matrix
+    assert sum(asked) <= 2 * 200  # large sizes are drawn as the complements of small ones
+    assert as_set(few) <= as_set(drawn(kind, 10_000, 600).coalitions_matrix)
+
+
+@pytest.mark.parametrize("n", [64, 127, 128, 200])
+def test_bounded_binomials_order_as_the_exact_ones(n):
+    for k in range(n + 1):
+        exact, bounded = math.comb(n, k), sampling._binomial(n, k)
+        assert bounded == exact or min(bounded, exact) >= 2**63
 
 
 def pairs_one_by_one(n, pairs, sizes):

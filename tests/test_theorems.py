@@ -6,11 +6,22 @@ from math import comb
 import numpy as np
 import pytest
 
-from shapiq_oddshap.fourier import parities, shapley_values, singletons
+from shapiq_oddshap.fourier import (
+    pairwise_interactions,
+    parities,
+    shapley_values,
+    singletons,
+)
+from shapiq_oddshap.pairwise import regressed_interactions
 from shapiq_oddshap.regression import constrained_least_squares, fit_terms
 from shapiq_oddshap.sample import Sample
 from shapiq_oddshap.sampling import PairedCoalitionSampler, size_weights
-from tests.helpers import all_coalitions, random_game, shapley_by_definition
+from tests.helpers import (
+    all_coalitions,
+    interactions_by_definition,
+    random_game,
+    shapley_by_definition,
+)
 
 N = 6
 
@@ -65,6 +76,55 @@ def test_closed_form_of_the_shapley_transform():
     spectrum = parities(everything, everything) @ game.values / 2**N
     np.testing.assert_allclose(
         shapley_values(spectrum, everything), shapley_by_definition(game, N), atol=1e-12
+    )
+
+
+def interaction_by_definition(game, members, n):
+    """The Shapley interaction index of any players: the mean over sizes of mean differences."""
+    rest = [i for i in range(n) if i not in members]
+    order, value = len(members), 0.0
+    for size in range(n - order + 1):
+        for others in combinations(rest, size):
+            rows = np.zeros((2**order, n), dtype=bool)
+            rows[:, list(others)] = True
+            rows[:, list(members)] = all_coalitions(order)
+            signs = (-1.0) ** (order - all_coalitions(order).sum(axis=1))
+            value += signs @ game(rows) / ((n - order + 1) * comb(n - order, size))
+    return value
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_an_index_of_order_k_depends_on_the_component_of_the_parity_of_k(order):
+    game, members = random_game(N), list(range(order))
+    exact = interaction_by_definition(game, members, N)
+
+    def part(sign):
+        return lambda c: (game(c) + sign * game(~c)) / 2
+
+    own, other = (-1) ** order, -((-1) ** order)
+    assert interaction_by_definition(part(own), members, N) == pytest.approx(exact)
+    assert interaction_by_definition(part(other), members, N) == pytest.approx(0, abs=1e-12)
+
+
+def test_closed_form_of_pairwise_interactions():
+    """SII_ij = 4 Σ_{T∋i,j, |T| even} β_T / (|T| - 1)."""
+    game = random_game(N)
+    everything = all_coalitions(N)
+    spectrum = parities(everything, everything) @ game.values / 2**N
+    np.testing.assert_allclose(
+        pairwise_interactions(spectrum, everything), interactions_by_definition(game, N), atol=1e-12
+    )
+
+
+def test_regression_on_even_terms_is_untouched_by_odd_ones():
+    """The twin of theorem 3.2, with a value per size: an odd game on top changes nothing."""
+    sample, _ = paired_sample(44)
+    odd = random_game(N, seed=5)
+    values = sample.values + odd(sample.coalitions) - odd(~sample.coalitions)
+    moved = Sample(sample.coalitions, values, sample.weights)
+    terms = terms_up_to(2, parity=0)[1:]
+    np.testing.assert_allclose(
+        regressed_interactions(moved, terms), regressed_interactions(sample, terms), atol=1e-10
     )
 
 

@@ -8,29 +8,30 @@ from abc import abstractmethod
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
 from shapiq_oddshap.approximators.table import GameTable
-from shapiq_oddshap.checks import as_integer, as_seed
+from shapiq_oddshap.checks import as_integer, as_seed, refuse_options
 from shapiq_oddshap.diagnostics import Diagnostics, Estimate, FitFacts, Stopwatch
 from shapiq_oddshap.evaluation import GameValueError, check_callable, evaluate, evaluate_outputs
+from shapiq_oddshap.pairwise import exact_interactions, k_sii_variances
 from shapiq_oddshap.sample import Outputs, Sample
 from shapiq_oddshap.sampling import size_weights
 from shapiq_oddshap.shapiq_adapter import ShapleyAdapter
 from shapiq_oddshap.threads import one_blas_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Mapping
 
     from shapiq import Game, InteractionValues
 
     Value = Callable[[np.ndarray], np.ndarray]
     Design = Generator[np.ndarray, np.ndarray, "Plan"]
 
-__all__ = ["Fitted", "Plan", "Run", "ShapleyApproximator"]
+__all__ = ["Fitted", "Plan", "Run", "ShapleyApproximator", "offer"]
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -54,9 +55,10 @@ class Fitted:
     """What a fit makes of a sample.
 
     Attributes:
-        values: Shapley values, shape ``(n,)``.
+        values: Shapley values, shape ``(n,)``, and after them the pairwise Shapley interactions in the
+            order of ``itertools.combinations`` where ``max_order`` is 2.
         facts: How they came about.
-        variances: Variances of their errors, shape ``(n,)``; ``None`` where they are not estimated.
+        variances: Variances of their errors, of the same shape; ``None`` where they are not estimated.
     """
 
     values: np.ndarray
@@ -160,11 +162,13 @@ class ShapleyApproximator(ShapleyAdapter):
 
     Attributes:
         efficient: Whether the values sum to f([n]) - f(∅) at every budget.
+        offered: The indices by ``max_order``.
         adaptive: Whether the coalitions depend on values of the game, so that several outputs cannot
             share them.
     """
 
     efficient = True
+    offered: ClassVar[Mapping[int, tuple[str, ...]]] = {1: ("SV",)}
     adaptive = False
 
     def __init__(
@@ -174,8 +178,8 @@ class ShapleyApproximator(ShapleyAdapter):
 
         Args:
             n: The number of players.
-            max_order: 1; shapiq's explainers pass it.
-            index: ``"SV"``; shapiq's explainers pass it.
+            max_order: The largest order of interactions, a key of ``offered``.
+            index: The index, of those that are offered for the order.
             random_state: The seed; ``None`` takes fresh entropy for every run.
 
         Raises:
@@ -183,11 +187,10 @@ class ShapleyApproximator(ShapleyAdapter):
             ValueError: If an argument is out of its range.
         """
         n = as_integer(n, "n", "a number of players such as n=10", least=1)
-        if index != "SV" or max_order != 1:
+        if index not in self.offered.get(max_order, ()):
             msg = (
                 f"Received index={index!r} and max_order={max_order!r}, but "
-                f"{type(self).__name__} estimates Shapley values. Please pass index='SV' and "
-                "max_order=1."
+                f"{type(self).__name__} {offer(self.offered)}"
             )
             raise ValueError(msg)
         super().__init__(n, max_order=max_order, index=index, random_state=as_seed(random_state))
@@ -200,8 +203,11 @@ class ShapleyApproximator(ShapleyAdapter):
         """
         super().set_random_state(as_seed(random_state))
 
-    def approximate(  # type: ignore[override]
-        self, budget: int, game: Game | Value
+    def approximate(
+        self,
+        budget: int,
+        game: Game | Value,
+        **options: Any,  # noqa: ANN401 - refused
     ) -> InteractionValues:
         """Approximate the Shapley values of a game.
 
@@ -210,15 +216,18 @@ class ShapleyApproximator(ShapleyAdapter):
                 ``2**n`` on all coalitions are evaluated and the values are exact.
             game: A shapiq ``Game``, an imputer, or any callable that takes coalitions as boolean
                 rows of shape ``(m, n)`` and returns ``m`` numbers.
+            **options: None; shapiq's approximators take any here and ignore them.
 
         Returns:
             The Shapley values, with f(∅) as the value of the empty interaction.
 
         Raises:
-            TypeError: If the budget is no integer, or the game returns no real numbers.
+            TypeError: If the budget is no integer, the game returns no real numbers, or there are
+                options.
             ValueError: If the budget is too small, or the game returns NaN, an infinite value or
                 the wrong number of values.
         """
+        refuse_options(options, {}, "approximate")
         return self.estimate(budget, game).values
 
     def approximate_with_diagnostics(
@@ -256,7 +265,8 @@ class ShapleyApproximator(ShapleyAdapter):
         """
         asked, run, design = self._started(budget, game)
         sample, notes = run.collect(design, game, self.n)
-        fitted = _exact(sample, run) if self._is_exact(run) else self._fit(sample, notes, run)
+        exact = partial(_exact, pairwise=self.pairwise)
+        fitted = exact(sample, run) if self._is_exact(run) else self._fit(sample, notes, run)
         return self._estimated(asked, sample, fitted, run)
 
     def estimate_outputs(self, budget: int, game: Game | Value) -> list[Estimate]:
@@ -300,7 +310,7 @@ class ShapleyApproximator(ShapleyAdapter):
         asked, run, design = self._started(budget, game)
         outputs, notes = run.collect_outputs(design, game, self.n)
         if self._is_exact(run):
-            fits = _one_by_one(outputs, run, _exact)
+            fits = _one_by_one(outputs, run, partial(_exact, pairwise=self.pairwise))
         else:
             fits = self._fit_outputs(outputs, notes, run)
         return [
@@ -338,7 +348,10 @@ class ShapleyApproximator(ShapleyAdapter):
             evaluations=len(sample.values),
             seconds=run.stopwatch.seconds,
         )
-        return Estimate(values, fitted.variances, diagnostics)
+        variances = fitted.variances
+        if variances is not None and self.index == "k-SII":
+            variances = k_sii_variances(variances, sample.component("even"))
+        return Estimate(values, variances, diagnostics)
 
     def required_budget(self) -> int:
         """Return the smallest budget that ``approximate`` takes."""
@@ -354,6 +367,11 @@ class ShapleyApproximator(ShapleyAdapter):
 
         What is drawn from ``run.rng`` depends on the design alone: it stands where that left it.
         """
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether pairwise interactions are estimated too."""
+        return bool(self.max_order == 2)
 
     def _fit_outputs(
         self,
@@ -448,8 +466,19 @@ def _half(n: int) -> np.ndarray:
     return (np.arange(2 ** (n - 1))[:, None] >> np.arange(n) & 1).astype(bool)
 
 
-def _exact(sample: Sample, run: Run) -> Fitted:
-    """Sum marginal contributions over complementary pairs.
+def offer(offered: Mapping[int, tuple[str, ...]]) -> str:
+    """Return what is offered, as the end of a refusal."""
+    if offered.keys() == {1}:
+        return "estimates Shapley values. Please pass index='SV' and max_order=1."
+    ways = [
+        " or ".join(f"index={index!r}" for index in indices) + f" with max_order={order}"
+        for order, indices in offered.items()
+    ]
+    return f"estimates Shapley values and pairwise interactions. Please pass {', or '.join(ways)}."
+
+
+def _exact(sample: Sample, run: Run, *, pairwise: bool) -> Fitted:
+    """Sum marginal contributions over complementary pairs, and second differences likewise.
 
     φ_i = Σ_S f(S) (1[i∈S] p_{s-1} - 1[i∉S] p_s) with p_s = 1 / (n C(n-1, s)) (paper, Equation 1);
     S and its complement share their weights, so that the odd component is all that enters.
@@ -469,4 +498,7 @@ def _exact(sample: Sample, run: Run) -> Fitted:
         present, absent = np.exp(log_weights)
         # f(S) - f(Sᶜ) gives +p_{s-1} to the players in S and -p_s to the others
         gains = np.where(half, present[:, None], -absent[:, None])
-        return Fitted(difference @ gains, FitFacts(path="exact"), np.zeros(n))
+        values = difference @ gains
+        if pairwise:
+            values = np.concatenate([values, exact_interactions(sample)])
+        return Fitted(values, FitFacts(path="exact"), np.zeros(len(values)))

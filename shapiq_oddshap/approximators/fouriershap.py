@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from shapiq_oddshap import fourier
 from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
 from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.diagnostics import FitFacts
+from shapiq_oddshap.regression import fit_terms
 from shapiq_oddshap.screening.sparse import HashedDesign, recover
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ class FourierSHAP(ShapleyApproximator):
         Terms that explain their bins exactly are peeled first: a game of few terms is recovered to
         rounding. Of the rest, terms are peeled as long as they explain a tenth of their bins; a
         strict transform alone finds nothing in a dense game. The values are not efficient in general.
+        Where peeling diverges, which too few bins for the terms of a game make it do, a warning says
+        so and the regression on singletons takes its place.
 
     Examples:
         >>> import numpy as np
@@ -109,11 +113,32 @@ class FourierSHAP(ShapleyApproximator):
         values = sample.at(coalitions) - sample.values[:2].mean()
         with run.clock("transform"):
             terms, coefficients = recover(design, values, strict=True)
-            exact = coefficients @ fourier.parities(terms, coalitions.reshape(-1, self.n))
-            rest = values - exact.reshape(values.shape)
+            rest = values - _predicted(terms, coefficients, coalitions)
             if np.abs(rest).max() > 1e-9 * np.abs(values).max():
                 found = recover(design, rest, strict=False)
                 terms = np.concatenate([terms, found[0]])
                 coefficients = np.concatenate([coefficients, found[1]])
+                rest = rest - _predicted(*found, coalitions)
+        if np.sum(rest**2) > np.sum(values**2):
+            return self._fall_back(sample, design)
         facts = FitFacts(path="transform", n_terms=len(terms), details={"bits": design.bits})
         return Fitted(fourier.shapley_values(coefficients, terms), facts)
+
+    def _fall_back(self, sample: Sample, design: HashedDesign) -> Fitted:
+        """Regress on singletons where the transform explains less than nothing, and say so."""
+        enough = required_budget(self.n, design.bits + 1, self.rounds)
+        msg = (
+            f"The transform with 2^{design.bits} bins diverged: its terms collide in too few bins. "
+            "The values are those of the regression on singletons instead. The next larger "
+            f"transform takes a budget of {enough}; OddSHAP serves games with many terms."
+        )
+        warnings.warn(msg, stacklevel=5)
+        fit = fit_terms(sample, fourier.singletons(self.n), "both")
+        facts = FitFacts(path="linear", n_terms=self.n, details={"bits": design.bits})
+        return Fitted(fourier.shapley_values(fit.coefficients, fit.terms), facts)
+
+
+def _predicted(terms: np.ndarray, coefficients: np.ndarray, coalitions: np.ndarray) -> np.ndarray:
+    """Return the sum of the terms at coalitions of shape ``(..., n)``, shape ``(...)``."""
+    rows = fourier.parities(terms, coalitions.reshape(-1, coalitions.shape[-1]))
+    return (coefficients @ rows).reshape(coalitions.shape[:-1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, cast
@@ -10,13 +11,15 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from scipy.special import ndtri
 
+from shapiq_oddshap import trees
 from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
 from shapiq_oddshap.approximators.table import GameTable
 from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.diagnostics import FitFacts
-from shapiq_oddshap.evaluation import check_callable, evaluate
+from shapiq_oddshap.evaluation import check_callable, evaluate, evaluate_outputs
 from shapiq_oddshap.gp import OddGPRecipe
-from shapiq_oddshap.process import fit_process, fit_processes
+from shapiq_oddshap.gp.readout import PAIRWISE
+from shapiq_oddshap.process import fit_pairs_too, fit_process, fit_processes
 from shapiq_oddshap.sample import Outputs
 from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from shapiq import Game, InteractionValues
 
     from shapiq_oddshap.approximators.base import Design
+    from shapiq_oddshap.diagnostics import Estimate
     from shapiq_oddshap.gp import OddGPFit
     from shapiq_oddshap.sample import Sample
 
@@ -35,6 +39,10 @@ __all__ = ["OddGP"]
 
 _GROWTH = 1.6
 """How much more than the last budget :meth:`OddGP.approximate_until` tries next."""
+
+
+_MOST_PLAYERS = 200
+"""Of more players, the variances of all pairs would take longer than the whole rest by far."""
 
 
 class OddGP(ShapleyApproximator):
@@ -66,6 +74,8 @@ class OddGP(ShapleyApproximator):
         True
     """
 
+    offered = {1: ("SV",), 2: ("SII", "k-SII")}  # noqa: RUF012
+
     def __init__(
         self,
         n: int,
@@ -80,8 +90,8 @@ class OddGP(ShapleyApproximator):
         Args:
             n: The number of players.
             recipe: The recipe, for experiments with it; ``None`` for the one that was measured best.
-            max_order: 1; shapiq's explainers pass it.
-            index: ``"SV"``; shapiq's explainers pass it.
+            max_order: 1 for Shapley values, 2 for pairwise interactions too, of at most 200 players.
+            index: ``"SV"`` with order 1; ``"SII"`` or ``"k-SII"`` with order 2.
             random_state: The seed; ``None`` takes fresh entropy for every run.
 
         Raises:
@@ -89,6 +99,13 @@ class OddGP(ShapleyApproximator):
             ValueError: If an argument is out of its range.
         """
         super().__init__(n, max_order=max_order, index=index, random_state=random_state)
+        if self.pairwise and self.n > _MOST_PLAYERS:
+            msg = (
+                f"Received n={n} and max_order=2, but at most {_MOST_PLAYERS} players are allowed: "
+                f"{PAIRWISE.count(self.n)} pairs would need a posterior variance each. Please pass "
+                "max_order=1, or take OddSHAP, whose interactions have no variances."
+            )
+            raise ValueError(msg)
         if not isinstance(recipe, OddGPRecipe | None):
             msg = f"Received recipe={recipe!r}, but an OddGPRecipe is required, or None."
             raise TypeError(msg)
@@ -96,6 +113,7 @@ class OddGP(ShapleyApproximator):
 
     def _design(self, run: Run) -> Design:
         """Draw pairs."""
+        trees.import_lightgbm()  # refuses before anything is paid for
         sampler = PairedCoalitionSampler(self.n, random_state=int(run.rng.integers(2**63)))
         sampler.sample(run.budget)
         yield sampler.coalitions_matrix[2:]
@@ -107,19 +125,30 @@ class OddGP(ShapleyApproximator):
         n = self.n
         if np.ptp(sample.values) == 0:
             # a constant sample tells nothing of the scale on which others may differ
-            return Fitted(np.zeros(n), FitFacts(path="constant"), np.full(n, np.inf))
-        return _fitted(fit_process(sample, run.rng, self.recipe, run.clock))
+            zeros = np.zeros(n + PAIRWISE.count(n) * self.pairwise)
+            return Fitted(zeros, FitFacts(path="constant"), np.full(len(zeros), np.inf))
+        if not self.pairwise:
+            return _fitted(fit_process(sample, run.rng, self.recipe, run.clock))
+        odd, even = fit_pairs_too(sample, run.rng, self.recipe, run.clock)
+        fitted = _fitted(odd)
+        details = {"even_pairs": float(even.pairs), "even_noise": even.noise}
+        details |= {"even_terms": float(even.n_terms), **fitted.facts.details}
+        return Fitted(
+            np.concatenate([odd.values, even.values]),
+            replace(fitted.facts, path=f"{odd.path}+{even.path}", details=details),
+            np.concatenate([odd.variances, even.variances]),
+        )
 
     def _fit_outputs(self, outputs: Outputs, notes: None, run: Run) -> Iterator[tuple[Fitted, Run]]:
         """Screen all outputs, and fit them together; their seconds are those of all."""
-        varying = np.flatnonzero(np.ptp(outputs.columns, axis=1)).tolist()
-        if len(varying) < 2:
+        varies = np.ptp(outputs.columns, axis=1) > 0
+        if varies.sum() < 2 or self.pairwise:
             yield from super()._fit_outputs(outputs, notes, run)
             return
-        chosen = Outputs(outputs.sample, outputs.columns[varying])
+        chosen = Outputs(outputs.sample, outputs.columns[varies])
         fits = fit_processes(chosen, run.rng, self.recipe, run.clock)
-        for output, sample in enumerate(outputs):
-            fitted = _fitted(next(fits)) if output in varying else self._fit(sample, notes, run)
+        for varying, sample in zip(varies.tolist(), outputs, strict=True):
+            fitted = _fitted(next(fits)) if varying else self._fit(sample, notes, run)
             yield fitted, run
 
     def approximate_with_variance(
@@ -162,6 +191,48 @@ class OddGP(ShapleyApproximator):
             TypeError: If the game cannot be called.
             ValueError: If the error is not positive or the confidence not between 0 and 1.
         """
+
+        def once(seeded: OddGP, budget: int, table: GameTable) -> list[Estimate]:
+            return [seeded.estimate(budget, table)]
+
+        table = GameTable(partial(evaluate, game), self.n)
+        (found,) = self._grown(once, target_error, max_budget, game, table, confidence)
+        return found.values, cast("np.ndarray", found.variances)
+
+    def estimate_outputs_until(
+        self,
+        target_error: float,
+        max_budget: int,
+        game: Game | Value,
+        *,
+        confidence: float = 0.9,
+    ) -> list[Estimate]:
+        """Grow the budget until the widest interval of all outputs is narrow enough.
+
+        Args:
+            target_error: Half-width of the widest interval that will do, in units of the game.
+            max_budget: Number of coalitions that may be evaluated in all.
+            game: The game; see :meth:`estimate_outputs`.
+            confidence: Probability that an interval is meant to hold the true value with.
+
+        Returns:
+            An estimate per output; see :meth:`approximate_until`, also for what is raised.
+        """
+        table = GameTable(partial(evaluate_outputs, game), self.n)
+        return self._grown(
+            OddGP.estimate_outputs, target_error, max_budget, game, table, confidence
+        )
+
+    def _grown(
+        self,
+        estimate: Callable[[OddGP, int, GameTable], list[Estimate]],
+        target_error: float,
+        max_budget: int,
+        game: Game | Value,
+        table: GameTable,
+        confidence: float,
+    ) -> list[Estimate]:
+        """Estimate on ever larger budgets; what was evaluated lies in the table."""
         if not target_error > 0:
             msg = f"Received target_error={target_error!r}, but a positive number is required."
             raise ValueError(msg)
@@ -173,14 +244,13 @@ class OddGP(ShapleyApproximator):
         seeded = copy.copy(self)  # one seed for all budgets, so that each sample holds the last
         if self.random_state is None:
             seeded.set_random_state(int(np.random.SeedSequence().generate_state(1)[0]))
-        table = GameTable(partial(evaluate, game), self.n)
         quantile = ndtri(0.5 + confidence / 2)
         budget = min(4 * self.n + 2, max_budget)
         while True:
-            values, variances = seeded.approximate_with_variance(budget, table)
-            widest = quantile * np.sqrt(variances.max())
+            found = estimate(seeded, budget, table)
+            widest = quantile * np.sqrt(np.max([each.variances for each in found]))
             if widest <= target_error or budget >= min(max_budget, 2**self.n):
-                return values, variances
+                return found
             budget = min(ceil(_GROWTH * budget), max_budget)
 
 

@@ -12,8 +12,9 @@ from shapiq.approximator.sampling import CoalitionSampler
 
 from shapiq_oddshap import fourier, trees
 from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
-from shapiq_oddshap.checks import as_integer
+from shapiq_oddshap.checks import as_integer, refuse_options
 from shapiq_oddshap.diagnostics import FitFacts
+from shapiq_oddshap.pairwise import regressed_interactions
 from shapiq_oddshap.proxy import TreeProxy
 from shapiq_oddshap.regression import SizeEffects, fit_terms
 from shapiq_oddshap.sampling import (
@@ -43,6 +44,12 @@ _CHOICES: dict[str, Any] = {
     "size_effects": SizeEffects,
     "sizes": Sizes,
 }
+_INSTEAD = {
+    "tree_params": "proxy_params={...}, LightGBM's parameters by any of their names",
+    "sampling_weights": "sizes='paper' for equally many coalitions of every size, or "
+    "sampler=CoalitionSampler(n, sampling_weights)",
+}
+"""What shapiq's own OddSHAP calls otherwise."""
 _LOW_BUDGET = 20
 """Evaluations per player up to which several estimators are compared: they take little time then."""
 
@@ -75,6 +82,7 @@ class FourierRegression(ShapleyApproximator):
         max_order: int = 1,
         index: str = "SV",
         random_state: int | None = None,
+        **foreign: Any,  # noqa: ANN401 - refused
     ) -> None:
         """Initialize the approximator.
 
@@ -104,11 +112,13 @@ class FourierRegression(ShapleyApproximator):
             max_order: 1; shapiq's explainers pass it.
             index: ``"SV"``; shapiq's explainers pass it.
             random_state: The seed; ``None`` takes fresh entropy for every run.
+            **foreign: None; those of shapiq's own OddSHAP are refused with what to pass instead.
 
         Raises:
-            TypeError: If an argument is of the wrong type.
+            TypeError: If an argument is of the wrong type, or there is none of the name.
             ValueError: If an argument is out of its range.
         """
+        refuse_options(foreign, _INSTEAD, type(self).__name__)
         super().__init__(n, max_order=max_order, index=index, random_state=random_state)
         if isinstance(interaction_factor, bool) or not isinstance(
             interaction_factor, int | float | np.number
@@ -198,6 +208,8 @@ class FourierRegression(ShapleyApproximator):
 
     def _design(self, run: Run) -> Design:
         """Draw coalitions, those that the screening strategy needs among them."""
+        if self._asks_lightgbm(run.budget):
+            trees.import_lightgbm()  # refuses before anything is paid for
         screener = self._resolved().prepare(self.n, run.budget - 2, run.rng)
         own = screener.coalitions(self.n)
         sampler = copy.deepcopy(self.sampler)
@@ -215,10 +227,26 @@ class FourierRegression(ShapleyApproximator):
         yield coalitions
         return Plan(weights, screener)
 
+    def _asks_lightgbm(self, budget: int) -> bool:
+        """Return whether a run of so many evaluations will take LightGBM."""
+        screener = self._resolved()
+        if self._compared(screener) and budget < max(self.interaction_factor, _LOW_BUDGET) * self.n:
+            return True
+        if budget < self.interaction_factor * self.n and not self._fixed_terms(screener):
+            own = self._trees(screener).model is None
+            return own and self.low_budget == "proxy" and self._n_terms(screener) != 0
+        return screener.proxy is not None and screener.proxy.model is None
+
     def _fit(self, sample: Sample, notes: Screener, run: Run) -> Fitted:
         """Screen and regress (paper, Algorithm 1), or take the proxy."""
         if np.ptp(sample.values) == 0:
-            return Fitted(np.zeros(self.n), FitFacts(path="constant"))
+            count = self.n * (self.n - 1) // 2 if self.pairwise else 0
+            return Fitted(np.zeros(self.n + count), FitFacts(path="constant"))
+        fitted = self._fit_shapley(sample, notes, run)
+        return self._with_pairs(fitted, sample, notes, run) if self.pairwise else fitted
+
+    def _fit_shapley(self, sample: Sample, notes: Screener, run: Run) -> Fitted:
+        """Estimate the Shapley values."""
         compared = self._compared(notes)
         limit = max(self.interaction_factor, _LOW_BUDGET) if compared else self.interaction_factor
         if len(sample.values) < limit * self.n and not self._fixed_terms(notes):
@@ -255,9 +283,7 @@ class FourierRegression(ShapleyApproximator):
         if 2 * len(sample.component("odd").targets) == len(sample.values) - 2:
             candidates.append(Process())
         with run.clock("selection"):
-            phi, opinions, weights = averaged(candidates, sample, run.rng)
-        details = {f"{each}_error": opinion.error for each, opinion in opinions.items()}
-        details |= {f"{each}_weight": weight for each, weight in weights.items()}
+            phi, opinions, details = averaged(candidates, sample, run.rng)
         facts = _facts("average", opinions[regression.name].fit, n_terms, name)
         return Fitted(phi, replace(facts, details={**details, **facts.details}))
 
@@ -275,6 +301,17 @@ class FourierRegression(ShapleyApproximator):
             interactions = self._screen(sample, screener, run.rng)
         return np.concatenate([fourier.singletons(self.n), interactions])
 
+    def _with_pairs(self, fitted: Fitted, sample: Sample, screener: Screener, run: Run) -> Fitted:
+        """Append the interactions of the even twin: a regression on screened even terms."""
+        with run.clock("screening"):
+            terms = self._screen_even(sample, screener, run.rng)
+        with run.clock("regression"):
+            pairs = regressed_interactions(sample, terms)
+        details = {**fitted.facts.details, "even_terms": float(len(terms))}
+        return Fitted(
+            np.concatenate([fitted.values, pairs]), replace(fitted.facts, details=details)
+        )
+
     def required_budget(self) -> int:
         """Return the smallest budget that ``approximate`` takes.
 
@@ -287,7 +324,8 @@ class FourierRegression(ShapleyApproximator):
             return 2
         if self.paired:
             odd = screener.n_terms(self.n, parity="odd") or 0
-            return 2 * (self.n + min(odd, fixed))
+            even = (screener.n_terms(self.n, parity="even") or 0) if self.pairwise else 0
+            return 2 * max(self.n + min(odd, fixed), even + 1)
         return self.n + fixed + 1
 
     def _n_terms(self, screener: Screener) -> int | None:
@@ -316,10 +354,34 @@ class FourierRegression(ShapleyApproximator):
         count = self._fixed_terms(screener) or count
         if self.max_interactions is not None:
             count = min(count, self.max_interactions)
+        return self._usable(sample, screener, rng, count, self.parity)
+
+    def _screen_even(
+        self, sample: Sample, screener: Screener, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return the terms of the even regression: twice as many as of the odd one.
+
+        There are more pairs than players, and what the terms miss is estimated too.
+        """
+        count = ceil(2 * len(sample.values) / self.interaction_factor)
+        if self.max_interactions is not None:
+            count = min(count, self.max_interactions)
+        count = screener.n_terms(self.n, parity="even") or count
+        return self._usable(sample, screener, rng, count, "even")
+
+    def _usable(
+        self,
+        sample: Sample,
+        screener: Screener,
+        rng: np.random.Generator,
+        count: int,
+        parity: Parity,
+    ) -> np.ndarray:
+        """Return what a strategy screens and a regression can hold, at most ``count`` terms."""
         if count == 0:
             return np.zeros((0, self.n), dtype=bool)
-        terms = screener.screen(sample, count, rng, parity=self.parity)
-        return usable_terms(terms, self.n, parity=self.parity, name=screener.name)[:count]
+        terms = screener.screen(sample, count, rng, parity=parity)
+        return usable_terms(terms, self.n, parity=parity, name=screener.name)[:count]
 
 
 class OddSHAP(FourierRegression):
@@ -357,6 +419,7 @@ class OddSHAP(FourierRegression):
 
     paired = True
     parity = "odd"
+    offered = {1: ("SV",), 2: ("SII", "k-SII")}  # noqa: RUF012
 
 
 def _facts(path: str, fit: Fit | None, n_terms: int, screener: str | None = None) -> FitFacts:

@@ -1,15 +1,19 @@
-"""Is the game nothing but main effects and a few terms? (``docs/odd-gp.md``, section 6)."""
+"""Is the component nothing but its simplest terms and a few more? (``docs/odd-gp.md``, section 6)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from scipy.special import ndtri, stdtrit
 
-from shapiq_oddshap.fourier import shapley_values
+from shapiq_oddshap.gp.readout import SHAPLEY_VALUES
 from shapiq_oddshap.gp.signs import characters, signs
+
+if TYPE_CHECKING:
+    from shapiq_oddshap.gp.readout import Readout
 
 __all__ = ["TOLERANCE", "ExactFit", "fit_exactly"]
 
@@ -19,14 +23,17 @@ TOLERANCE = 5e-6
 _ROUNDING = 1e-13
 """Relative rounding of the arithmetic itself, where the residual has none."""
 
+_MOST_TERMS = 1500
+"""Of more terms, such as all pairs of 56 players, the equations would take longer than the process."""
+
 
 @dataclass(frozen=True)
 class ExactFit:
-    """Shapley values of a game of few terms.
+    """What is read off a game of few terms.
 
     Attributes:
-        values: The Shapley values, shape ``(n,)``.
-        variances: What rounding in the game leaves uncertain, shape ``(n,)``.
+        values: The Shapley values, shape ``(n,)``, or one value per pair of players.
+        variances: What rounding in the game leaves uncertain, of the same shape.
         noise: Standard deviation of that rounding.
         n_terms: Number of terms, main effects included.
     """
@@ -38,9 +45,13 @@ class ExactFit:
 
 
 def fit_exactly(
-    coalitions: np.ndarray, odd_values: np.ndarray, total: float, terms: np.ndarray
+    coalitions: np.ndarray,
+    targets: np.ndarray,
+    total: float,
+    terms: np.ndarray,
+    readout: Readout = SHAPLEY_VALUES,
 ) -> ExactFit | None:
-    """Return the Shapley values if main effects and the given terms are the whole game.
+    """Return the values if terms, with or without main effects or pairs, are the whole component.
 
     Whether they are is asked of the equations that are left over: with as few more equations than
     unknowns as one, a function of another kind leaves a residual. What rounding leaves there, in
@@ -49,19 +60,19 @@ def fit_exactly(
 
     Args:
         coalitions: One member of each pair, shape ``(m, n)``.
-        odd_values: Their odd values, shape ``(m,)``.
-        total: ``f(N) - f(empty)``.
-        terms: Odd terms besides the main effects, shape ``(t, n)``.
+        targets: The component there, shape ``(m,)``.
+        total: ``f(N) - f(empty)``; zero for the even component.
+        terms: All terms, distinct, shape ``(t, n)``.
+        readout: What is read off.
 
     Returns:
         The fit, or ``None`` if the data contradict or do not determine it.
     """
     n = coalitions.shape[1]
-    unknowns = np.concatenate([np.eye(n, dtype=bool), terms])
-    if len(coalitions) < len(unknowns):
+    if len(coalitions) < len(terms) or len(terms) > max(_MOST_TERMS, n):
         return None
-    rows = characters(np.vstack([np.ones((1, n)), signs(coalitions)]), unknowns)
-    values = np.concatenate([[-0.5 * total], odd_values])
+    rows = characters(np.vstack([np.ones((1, n)), signs(coalitions)]), terms)
+    values = np.concatenate([[-0.5 * total], targets])
     scale = np.abs(values).max()
     # The normal equations only screen: they lose digits, so what passes is solved again.
     try:
@@ -73,19 +84,18 @@ def fit_exactly(
         return None
     solution, _, rank, _ = np.linalg.lstsq(rows, values, rcond=1e-10)
     residuals = rows @ solution - values
-    if rank < len(unknowns) or np.abs(residuals).max() > TOLERANCE * scale:
+    if rank < len(terms) or np.abs(residuals).max() > TOLERANCE * scale:
         return None
-    functionals = -2.0 / unknowns.sum(axis=1)[:, None] * unknowns
+    functionals = readout.functionals(terms)
     half = solve_triangular(factor, functionals, lower=True)
-    freedom = len(rows) - len(unknowns)
+    freedom = len(rows) - len(terms)
     # few equations that are left over tell little of the noise: Student's interval, as a normal one
     student = float(stdtrit(freedom, 0.95) / ndtri(0.95))
     noise = student**2 * (residuals @ residuals / freedom) + (_ROUNDING * scale) ** 2
-    # all functionals together are -2 times the row of the total, so that this is its leverage; its
-    # residual, which the values are to share evenly, is uncorrelated with what was fitted
-    leverage = 0.25 * float(np.sum(half.sum(axis=1) ** 2))
-    shared = 4.0 * max(1.0 - leverage, 0.0) / n**2
-    variances = noise * ((half**2).sum(axis=0) + shared)
-    return ExactFit(
-        shapley_values(solution, unknowns), variances, float(np.sqrt(noise)), len(unknowns)
-    )
+    variances = (half**2).sum(axis=0)
+    if readout is SHAPLEY_VALUES:
+        # all functionals together are -2 times the row of the total, so that this is its leverage;
+        # its residual, which the values are to share evenly, is uncorrelated with what was fitted
+        leverage = 0.25 * float(np.sum(half.sum(axis=1) ** 2))
+        variances += 4.0 * max(1.0 - leverage, 0.0) / n**2
+    return ExactFit(solution @ functionals, noise * variances, float(np.sqrt(noise)), len(terms))

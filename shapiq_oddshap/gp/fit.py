@@ -1,4 +1,4 @@
-"""The conductor: from pairs and their odd values to Shapley values and variances."""
+"""The conductor: from pairs and one component there to the values read off it and their variances."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shapiq_oddshap.gp.correction import Strata, msr_correction
+from shapiq_oddshap.gp.correction import Strata
 from shapiq_oddshap.gp.evidence import search_hyperparameters
 from shapiq_oddshap.gp.exact_fit import ExactFit, fit_exactly
 from shapiq_oddshap.gp.intervals import calibrated_variances
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.observations import Observations
 from shapiq_oddshap.gp.posterior import Posterior
+from shapiq_oddshap.gp.readout import SHAPLEY_VALUES
 from shapiq_oddshap.gp.recipe import OddGPRecipe
 from shapiq_oddshap.gp.recovery import find_terms
 from shapiq_oddshap.gp.reweighting import explicit_terms, reweight
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from shapiq_oddshap.gp.parts import Hints
+    from shapiq_oddshap.gp.readout import Readout
 
     Clock = Callable[[str], AbstractContextManager[None]]
 
@@ -35,16 +37,17 @@ _FREE_RATES = 0.8
 
 @dataclass(frozen=True)
 class Pairs:
-    """What is known of the odd component.
+    """What is known of the odd or of the even component.
 
     Attributes:
         coalitions: One member of each complementary pair, none empty or full, ``(m, n)``.
-        odd_values: ``(f(S) - f(S^c)) / 2``, shape ``(m,)``.
-        total: ``f(N) - f(empty)``.
+        targets: ``(f(S) - f(S^c)) / 2``, or ``(f(S) + f(S^c)) / 2`` less its value at the empty
+            coalition, shape ``(m,)``.
+        total: ``f(N) - f(empty)``, zero for the even component.
     """
 
     coalitions: np.ndarray
-    odd_values: np.ndarray
+    targets: np.ndarray
     total: float
 
     @property
@@ -55,34 +58,35 @@ class Pairs:
     @property
     def largest(self) -> float:
         """The largest of all odd values."""
-        return float(max(np.abs(self.odd_values).max(initial=0.0), 0.5 * abs(self.total)))
+        return float(max(np.abs(self.targets).max(initial=0.0), 0.5 * abs(self.total)))
 
     @property
     def scale(self) -> float:
         """The root mean square of all odd values."""
         # the maximum first: squares of huge or tiny values would leave the range of a double
         top = self.largest
-        targets = np.concatenate([[-0.5 * self.total], self.odd_values])
+        targets = np.concatenate([[-0.5 * self.total], self.targets])
         return top * float(np.sqrt(np.mean((targets / top) ** 2)))
 
     def over(self, unit: float) -> Pairs:
         """Return the same in another unit."""
-        return Pairs(self.coalitions, self.odd_values / unit, self.total / unit)
+        return Pairs(self.coalitions, self.targets / unit, self.total / unit)
 
     def observations(self, rows: np.ndarray) -> Observations:
         """Return what the process sees of some of the pairs."""
-        return Observations.of(self.coalitions[rows], self.odd_values[rows], 0.5 * self.total)
+        return Observations.of(self.coalitions[rows], self.targets[rows], 0.5 * self.total)
 
 
 @dataclass(frozen=True)
 class OddGPFit:
-    """Shapley values and their variances.
+    """The values that are read off a component, and their variances.
 
     Attributes:
-        values: Shapley values; they sum to the total, shape ``(n,)``.
-        variances: Their variances, infinite where the data give no scale, shape ``(n,)``.
-        path: ``"even"`` where the odd values are unknown or all zero, ``"additive"``, ``"sparse"``
-            or ``"gp"``.
+        values: Shapley values, which sum to the total, shape ``(n,)``, or one interaction per pair of
+            players.
+        variances: Their variances, infinite where the data give no scale, of the same shape.
+        path: ``"none"`` where the component is unknown or zero, ``"additive"`` or ``"pairwise"``,
+            ``"sparse"`` or ``"gp"``.
         n_terms: Terms with a variance or a coefficient of their own: of an exact fit all that it
             has, else the explicit ones of the kernel.
         noise: Standard deviation of what the fit leaves to noise, in units of the game.
@@ -106,21 +110,23 @@ def fit_odd_gp(
     rng: np.random.Generator,
     recipe: OddGPRecipe | None = None,
     clock: Clock = lambda _stage: nullcontext(),
+    readout: Readout = SHAPLEY_VALUES,
 ) -> OddGPFit:
-    """Estimate Shapley values by the odd Gaussian process and a correction on its residuals.
+    """Estimate by the Gaussian process of a component and a correction on its residuals.
 
     Args:
-        pairs: The coalitions and their odd values.
+        pairs: The coalitions and the component there.
         hints: What the proxy says.
         rng: Draws the subsample of the search, and that of the process past ``max_pairs``.
         recipe: The recipe.
         clock: Times a stage by name: search, reweighting, recovery, posterior.
+        readout: What is read off, and with it of which component the pairs are.
 
     Returns:
         The fit.
     """
     recipe = recipe or OddGPRecipe()
-    simple = simple_fit(pairs, clock)
+    simple = simple_fit(pairs, clock, readout)
     if simple is not None:
         return simple
     count = len(pairs.coalitions)
@@ -129,25 +135,30 @@ def fit_odd_gp(
     searched = order[: recipe.search.count(count)]
     with clock("search"):
         data = pairs.over(pairs.scale).observations(searched)
-        kernel = search_hyperparameters(starting_kernels(hints, recipe), data, recipe.search)
-    return conclude(kernel, pairs, sub, recipe, clock)
+        starts = starting_kernels(hints, recipe, readout)
+        kernel = search_hyperparameters(starts, data, recipe.search)
+    return conclude(kernel, pairs, sub, recipe, clock, readout=readout)
 
 
-def simple_fit(pairs: Pairs, clock: Clock) -> OddGPFit | None:
-    """Return the fit of pairs that need no process: the odd values are zero, or main effects."""
+def simple_fit(pairs: Pairs, clock: Clock, readout: Readout = SHAPLEY_VALUES) -> OddGPFit | None:
+    """Return the fit of pairs that need no process: zeros, or the simplest terms alone."""
     n, top = pairs.n, pairs.largest
     if top == 0.0 or len(pairs.coalitions) == 0:
+        values = readout.complete(np.zeros(readout.count(n)), pairs.total)
         error = 0.0 if len(pairs.coalitions) else np.inf
-        return OddGPFit(np.full(n, pairs.total / n), np.full(n, np.inf), "even", error=error)
+        return OddGPFit(values, np.full(len(values), np.inf), "none", error=error)
     with clock("recovery"):
-        exact = _fit_exactly(pairs.over(top), np.zeros((0, n), dtype=bool))
-    return None if exact is None else _exact_fit(exact, "additive", pairs, top)
+        exact = _fit_exactly(pairs.over(top), readout.simplest_terms(n), readout)
+    return None if exact is None else _exact_fit(exact, readout.simplest, pairs, top, readout)
 
 
-def starting_kernels(hints: Hints, recipe: OddGPRecipe) -> tuple[Kernel, ...]:
+def starting_kernels(
+    hints: Hints, recipe: OddGPRecipe, readout: Readout = SHAPLEY_VALUES
+) -> tuple[Kernel, ...]:
     """Return the kernels from which the search starts."""
-    plain = Kernel.start(hints, recipe.parts)
-    sized = Kernel.start(hints, (*recipe.parts, *recipe.size_parts))
+    parts = readout.parts(recipe)
+    plain = Kernel.start(hints, parts, readout.parity)
+    sized = Kernel.start(hints, (*parts, *recipe.size_parts), readout.parity)
     return (plain, sized) if recipe.size_parts else (plain,)
 
 
@@ -158,6 +169,7 @@ def conclude(
     recipe: OddGPRecipe,
     clock: Clock,
     condition: Callable[[Kernel, Observations], Posterior] = Posterior.of,
+    readout: Readout = SHAPLEY_VALUES,
 ) -> OddGPFit:
     """Give terms their variances where that is allowed, condition on pairs, and read off.
 
@@ -168,32 +180,38 @@ def conclude(
         recipe: The recipe.
         clock: Times the stages.
         condition: Conditions a kernel on observations.
+        readout: What is read off.
     """
     n, total, top, scale = pairs.n, pairs.total, pairs.largest, pairs.scale
     scaled = pairs.over(scale)
     data = scaled.observations(sub)
     freedom = _FREE_RATES * (n + 4)
     if recipe.reweighting.allow(kernel, data):
-        kernel, exact = _reweight(kernel, data, pairs.over(top), recipe, clock)
+        kernel, exact = _reweight(kernel, data, pairs.over(top), recipe, clock, readout)
         if exact is not None:
-            return _exact_fit(exact, "sparse", pairs, top)
+            return _exact_fit(exact, "sparse", pairs, top, readout)
         freedom = n + 4.0 + len(explicit_terms(kernel).terms)
     with clock("posterior"):
         posterior = condition(kernel, data)
-        values, variances = _read_out(posterior, scaled, sub, freedom, recipe)
+        values, variances = _read_out(posterior, scaled, sub, freedom, recipe, readout)
     return OddGPFit(
-        _efficient(values * scale, total),
+        readout.complete(values * scale, total),
         _in_units(variances, scale),
         "gp",
         n_terms=len(explicit_terms(kernel).terms),
         noise=float(np.sqrt(posterior.kernel.noise)) * scale,
         pairs=len(sub),
-        error=posterior.left_out_error() * scale**2,
+        error=float(_in_units(np.array(posterior.left_out_error()), scale)),
     )
 
 
 def _reweight(
-    kernel: Kernel, data: Observations, normed: Pairs, recipe: OddGPRecipe, clock: Clock
+    kernel: Kernel,
+    data: Observations,
+    normed: Pairs,
+    recipe: OddGPRecipe,
+    clock: Clock,
+    readout: Readout,
 ) -> tuple[Kernel, ExactFit | None]:
     """Give single terms variances of their own; return the game itself if a few of them are it."""
     rounds = recipe.reweighting
@@ -201,8 +219,8 @@ def _reweight(
         part = rounds.part(data)
         kernel = reweight(kernel, part, rounds, rounds.part_rounds, rounds.product_share)
     with clock("recovery"):
-        terms = find_terms(kernel, data, recipe.recovery, rounds)
-        exact = None if terms is None else _fit_exactly(normed, terms)
+        terms = find_terms(kernel, data, recipe.recovery, rounds, readout.base_terms(normed.n))
+        exact = None if terms is None else _fit_exactly(normed, terms, readout)
     if exact is not None:
         return kernel, exact
     with clock("reweighting"):
@@ -210,46 +228,52 @@ def _reweight(
 
 
 def _read_out(
-    posterior: Posterior, pairs: Pairs, sub: np.ndarray, freedom: float, recipe: OddGPRecipe
+    posterior: Posterior,
+    pairs: Pairs,
+    sub: np.ndarray,
+    freedom: float,
+    recipe: OddGPRecipe,
+    readout: Readout,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the corrected values and their variances, in the unit of the posterior."""
     rest = np.setdiff1d(np.arange(len(pairs.coalitions)), sub, assume_unique=True)
     residuals = np.empty(len(pairs.coalitions))
     residuals[sub] = posterior.residuals()
-    residuals[rest] = pairs.odd_values[rest] - posterior.mean(pairs.coalitions[rest])
-    values = posterior.shapley_values()
+    residuals[rest] = pairs.targets[rest] - posterior.mean(pairs.coalitions[rest])
+    values = readout.values(posterior)
     if recipe.correction:
-        values = values + msr_correction(pairs.coalitions, residuals, Strata.of(pairs.coalitions))
+        strata = Strata.of(pairs.coalitions)
+        values = values + readout.correction(pairs.coalitions, residuals, strata)
     variances = calibrated_variances(
-        posterior, residuals, coalitions=pairs.coalitions, sub=sub, hyperparameters=freedom
+        posterior,
+        residuals,
+        coalitions=pairs.coalitions,
+        sub=sub,
+        hyperparameters=freedom,
+        readout=readout,
     )
     return values, variances
 
 
-def _fit_exactly(normed: Pairs, terms: np.ndarray) -> ExactFit | None:
-    """Fit main effects and some terms to all pairs."""
-    return fit_exactly(normed.coalitions, normed.odd_values, normed.total, terms)
+def _fit_exactly(normed: Pairs, terms: np.ndarray, readout: Readout) -> ExactFit | None:
+    """Fit terms to all pairs."""
+    return fit_exactly(normed.coalitions, normed.targets, normed.total, terms, readout)
 
 
-def _exact_fit(exact: ExactFit, path: str, pairs: Pairs, unit: float) -> OddGPFit:
+def _exact_fit(exact: ExactFit, path: str, pairs: Pairs, unit: float, readout: Readout) -> OddGPFit:
     """Return an exact fit in units of the game."""
     return OddGPFit(
-        _efficient(exact.values * unit, pairs.total),
+        readout.complete(exact.values * unit, pairs.total),
         _in_units(exact.variances, unit),
         path,
         n_terms=exact.n_terms,
         noise=exact.noise * unit,
         pairs=len(pairs.coalitions),
-        error=(exact.noise * unit) ** 2,
+        error=float(_in_units(np.array(exact.noise**2), unit)),
     )
 
 
-def _in_units(variances: np.ndarray, unit: float) -> np.ndarray:
+def _in_units(variances: np.ndarray | float, unit: float) -> np.ndarray:
     """Return variances in squared units, infinite where those leave the range of a double."""
     with np.errstate(over="ignore"):
         return np.square(np.sqrt(variances) * unit)
-
-
-def _efficient(values: np.ndarray, total: float) -> np.ndarray:
-    """Spread what is missing to the total evenly."""
-    return values + (total - values.sum()) / len(values)

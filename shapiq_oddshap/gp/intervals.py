@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shapiq_oddshap.gp.correction import Strata, msr_variances
+from shapiq_oddshap.gp.correction import Strata
+from shapiq_oddshap.gp.readout import SHAPLEY_VALUES
 
 if TYPE_CHECKING:
     from shapiq_oddshap.gp.posterior import Posterior
+    from shapiq_oddshap.gp.readout import Readout
 
 __all__ = ["calibrated_variances", "sampling_variances"]
 
@@ -25,6 +27,7 @@ def calibrated_variances(
     coalitions: np.ndarray,
     sub: np.ndarray,
     hyperparameters: float,
+    readout: Readout = SHAPLEY_VALUES,
 ) -> np.ndarray:
     """Blend the posterior variances with those of the correction (eq. 17).
 
@@ -41,9 +44,10 @@ def calibrated_variances(
         coalitions: One member of each pair, shape ``(m, n)``.
         sub: Pairs that the process was conditioned on, shape ``(k,)``.
         hyperparameters: How many variances the prior's fit chose freely.
+        readout: What is read off.
 
     Returns:
-        The variances, shape ``(n,)``.
+        The variances, shape ``(n,)``, or one per pair of players.
     """
     alpha, precisions = posterior.alpha[1:], posterior.precisions
     share = min(posterior.kernel.noise * float(precisions.mean()), 1.0)
@@ -55,13 +59,18 @@ def calibrated_variances(
     # where the model interpolates, the share that was drawn has no error at all
     strata = Strata.of(coalitions)
     strata = replace(strata, unseen=strata.unseen ** (2.0 - share))
-    sampling = sampling_variances(coalitions, errors, strata)
-    blend = (1.0 - share) * misfit * posterior.shapley_variances() + share * sampling
+    sampling = sampling_variances(coalitions, errors, strata, readout)
+    blend = (1.0 - share) * misfit * readout.variances(posterior) + share * sampling
     return fitted * np.maximum(blend, sampling)
 
 
-def sampling_variances(coalitions: np.ndarray, errors: np.ndarray, strata: Strata) -> np.ndarray:
-    """Return what is claimed for the correction's variances, shape ``(n,)`` (eq. 18).
+def sampling_variances(
+    coalitions: np.ndarray,
+    errors: np.ndarray,
+    strata: Strata,
+    readout: Readout = SHAPLEY_VALUES,
+) -> np.ndarray:
+    """Return what is claimed for the correction's variances, one per value read off (eq. 18).
 
     Equation 16 takes the players as they were drawn: one that no small coalition happens to hold
     would look certain. So half of the claim is its mean over the draws, where a player is in a share
@@ -72,13 +81,13 @@ def sampling_variances(coalitions: np.ndarray, errors: np.ndarray, strata: Strat
         coalitions: One member of each pair, shape ``(m, n)``.
         errors: Errors of the model at pairs that it has not seen, shape ``(m,)``.
         strata: The sizes.
+        readout: What is read off.
     """
-    n = coalitions.shape[1]
-    factor = np.where(2 * strata.sizes == n, 1.0, 2.0) / strata.drawn
-    expected = errors**2 * strata.unseen * factor**2 / (strata.sizes * (n - strata.sizes))
+    drawn = readout.sampling_variances(coalitions, errors, strata)
+    expected = errors**2 * strata.unseen * readout.mean_squares(strata)
     total = float(expected.sum())
     if total == 0.0:
-        return np.zeros(n)
+        return np.zeros_like(drawn)
     freedom = 1.0 / float(np.sum((expected / total) ** 2))
     student = freedom / max(freedom - 2.0, 0.5 * freedom)
-    return student * 0.5 * (total + msr_variances(coalitions, errors, strata))
+    return student * 0.5 * (total + drawn)

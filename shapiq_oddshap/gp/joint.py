@@ -78,8 +78,10 @@ def fit_outputs(
     sub = np.sort(order[: recipe.max_pairs])
     searched = order[: recipe.search.count(count)]
     with clock("search"):
-        each = [pairs.over(pairs.scale).observations(searched) for pairs in hard]
-        data = Observations(each[0].x, np.column_stack([one.targets for one in each]))
+        # of all observations the targets alone are kept: the rows are the same
+        each = (pairs.over(pairs.scale).observations(searched) for pairs in hard)
+        targets = np.column_stack([one.targets for one in each])
+        data = Observations(hard[0].observations(searched).x, targets)
         joint = search_hyperparameters(starting_kernels(hints, recipe), data, recipe.search)
     shared = _Shared(joint)
     for pairs, fit in zip(outputs, simple, strict=True):

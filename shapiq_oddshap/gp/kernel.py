@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from shapiq_oddshap.fourier import pair_indices
 from shapiq_oddshap.gp.parts import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shapiq_oddshap.gp.parts import Hints, Part
+    from shapiq_oddshap.gp.parts.base import Players
     from shapiq_oddshap.sample import Parity
 
 __all__ = ["BLOCK", "Kernel"]
@@ -44,7 +46,7 @@ class Kernel:
         cls, hints: Hints, parts: Sequence[type[Part]] = PARTS, parity: Parity = "odd"
     ) -> Kernel:
         """Return the kernel from which the search starts."""
-        kept = [part for part in parts if hints.n <= part.most_players]
+        kept = [p for p in parts if parity in p.parities and hints.n <= p.most_players]
         return cls(hints.n, tuple(part.start(hints, parity) for part in kept), _START_NOISE)
 
     def find(self, kind: type[P]) -> P | None:
@@ -105,6 +107,28 @@ class Kernel:
         for part in self.parts:
             part.add_functionals(out, x)
         return out
+
+    def pair_means(self, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return ``sum_j weights_j`` times the interactions of ``k(., x_j)``, ``(n (n - 1) / 2,)``."""
+        players = pair_indices(self.n)
+        out = np.zeros(len(players[0]))
+        for part in self.parts:
+            part.add_pair_means(out, x, weights, players)
+        return out
+
+    def pair_functionals(self, x: np.ndarray, players: Players) -> np.ndarray:
+        """Return the interactions of the kernel functions ``k(., x_j)``, rows j, ``(m, p)``."""
+        out = np.zeros((len(x), len(players[0])))
+        for part in self.parts:
+            part.add_pair_functionals(out, x, players)
+        return out
+
+    def pair_prior_variances(self) -> np.ndarray:
+        """Return the prior variances of the pairwise interactions, ``(n (n - 1) / 2,)``."""
+        out = np.zeros((self.n, self.n))
+        for part in self.parts:
+            part.add_pair_prior_variances(out)
+        return out[pair_indices(self.n)]
 
     def shapley_prior_variances(self) -> np.ndarray:
         """Return the prior variances of the Shapley values, ``(n,)`` (eq. 12)."""

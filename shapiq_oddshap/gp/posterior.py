@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack, solve_triangular
 
+from shapiq_oddshap.fourier import pair_indices
 from shapiq_oddshap.gp.kernel import BLOCK
 from shapiq_oddshap.gp.observations import EFFICIENCY_NOISE
 from shapiq_oddshap.gp.parts.terms import Terms, term_precision
@@ -103,6 +104,26 @@ class Posterior:
         half = solve_triangular(self.factor, self.functionals, lower=True, check_finite=False)
         prior = self.kernel.shapley_prior_variances()
         return np.maximum(prior - (half**2).sum(axis=0), 0.0)
+
+    def pairwise_interactions(self) -> np.ndarray:
+        """Return the interactions of the posterior mean, shape ``(n (n - 1) / 2,)``."""
+        return self.kernel.pair_means(self.data.x, self.alpha)
+
+    def pairwise_variances(self) -> np.ndarray:
+        """Return the posterior variances of the interactions, shape ``(n (n - 1) / 2,)``.
+
+        In blocks of pairs: their functionals at all observations might not fit in memory.
+        """
+        first, second = pair_indices(self.kernel.n)
+        out = self.kernel.pair_prior_variances()
+        for start in range(0, len(out), BLOCK):
+            block = slice(start, start + BLOCK)
+            functionals = self.kernel.pair_functionals(self.data.x, (first[block], second[block]))
+            half = solve_triangular(
+                self.factor, functionals, lower=True, overwrite_b=True, check_finite=False
+            )
+            out[block] -= np.einsum("ji,ji->i", half, half)
+        return np.maximum(out, 0.0)
 
     def residuals(self) -> np.ndarray:
         """Return targets minus posterior means at the pairs conditioned on, shape ``(m,)``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from shapiq_oddshap.gp.evidence import SearchOptions
-from shapiq_oddshap.gp.parts import PARTS, SIZE_PARTS, Part
+from shapiq_oddshap.gp.parts import EVEN_PARTS, PARTS, SIZE_PARTS, Part
 from shapiq_oddshap.gp.recovery import RecoveryOptions
 from shapiq_oddshap.gp.reweighting import ReweightingOptions
 
@@ -18,6 +18,7 @@ class OddGPRecipe:
 
     Attributes:
         parts: The parts of the kernel.
+        even_parts: The parts of the even kernel, from which pairwise interactions are read.
         size_parts: Parts that join them where the evidence is larger with them.
         search: How the hyperparameters are looked for.
         reweighting: How single interactions get variances of their own.
@@ -28,6 +29,7 @@ class OddGPRecipe:
     """
 
     parts: tuple[type[Part], ...] = PARTS
+    even_parts: tuple[type[Part], ...] = EVEN_PARTS
     size_parts: tuple[type[Part], ...] = SIZE_PARTS
     search: SearchOptions = field(default_factory=SearchOptions)
     reweighting: ReweightingOptions = field(default_factory=ReweightingOptions)

@@ -13,8 +13,8 @@ from shapiq_oddshap.gp.reweighting import (
     TermPosterior,
     explicit_terms,
     posterior_of_terms,
-    scanned_triples,
-    triple_sums,
+    scanned_terms,
+    term_sums,
     with_terms,
 )
 from shapiq_oddshap.gp.signs import characters
@@ -40,7 +40,7 @@ class RecoveryOptions:
     Attributes:
         powers: Penalties of the steps, from an l1 penalty (1) towards a count of terms (0); none
             for no search.
-        unions_at: The step before which unions of two strong triples join as terms of order five.
+        unions_at: The step before which unions of two strong terms join, of order five, or six if even.
         strong: So many of the strongest terms are united.
         few_terms: If at most so many terms carry nearly all variance, per pair of the part, it is
             the part that is searched.
@@ -70,7 +70,11 @@ class RecoveryOptions:
 
 
 def find_terms(
-    kernel: Kernel, data: Observations, options: RecoveryOptions, reweighting: ReweightingOptions
+    kernel: Kernel,
+    data: Observations,
+    options: RecoveryOptions,
+    reweighting: ReweightingOptions,
+    base: np.ndarray,
 ) -> np.ndarray | None:
     """Look for the sparsest function through the data: l1 first, then ever closer to l0 (eq. 14).
 
@@ -78,28 +82,29 @@ def find_terms(
         kernel: The kernel after rounds of reweighting.
         data: All observations.
         options: The options.
-        reweighting: The options of the rounds, for the pairs that they saw and the triples.
+        reweighting: The options of the rounds, for the pairs that they saw and the terms.
+        base: Terms that every candidate has, shape ``(b, n)``.
 
     Returns:
-        The terms that are left, at most a quarter as many as there are searched pairs and a few of
-        the pursuit, shape ``(t, n)``; ``None`` if there is no search.
+        The base and the terms that are left, at most a quarter as many as there are searched pairs
+        and a few of the pursuit, shape ``(t, n)``; ``None`` if there is no search.
     """
     part = options.searched(kernel, data, reweighting.part(data))
     if part is None or not options.powers:
         return None
-    triples = scanned_triples(kernel, reweighting.max_triples)
-    if len(triples) == 0:
+    scanned = scanned_terms(kernel, reweighting.most_scanned)
+    if len(scanned) == 0:
         return None
     for step, power in enumerate(options.powers):
         if step == options.unions_at:
-            kernel = _with_unions(kernel, options.strong)
-        posterior = posterior_of_terms(kernel, part, triples)
+            kernel = _with_unions(kernel, options.strong, scanned.shape[1] + 2)
+        posterior = posterior_of_terms(kernel, part, scanned)
         kernel = penalised(kernel, posterior, options.candidates_per_pair * part.pairs, power)
     explicit = explicit_terms(kernel)
     size = explicit.variances
     keep = np.argsort(-size, kind="stable")[: int(options.terms_per_pair * part.pairs)]
     keep = keep[size[keep] > _SMALLEST * size.max(initial=0.0)]
-    return pursue(explicit.terms[keep], part, triples, options)
+    return pursue(explicit.terms[keep], part, scanned, options, base)
 
 
 def penalised(kernel: Kernel, posterior: TermPosterior, count: int, power: float) -> Kernel:
@@ -115,7 +120,11 @@ def penalised(kernel: Kernel, posterior: TermPosterior, count: int, power: float
 
 
 def pursue(
-    terms: np.ndarray, data: Observations, triples: np.ndarray, options: RecoveryOptions
+    terms: np.ndarray,
+    data: Observations,
+    scanned: np.ndarray,
+    options: RecoveryOptions,
+    base: np.ndarray,
 ) -> np.ndarray:
     """Add the terms that the residuals ask for: orthogonal matching pursuit over a few steps.
 
@@ -125,26 +134,31 @@ def pursue(
     Args:
         terms: Terms to start from, shape ``(t, n)``.
         data: The observations.
-        triples: Candidates, besides the unions of terms, shape ``(u, 3)``.
+        scanned: Candidates, besides the unions of terms; see ``scanned_terms``.
         options: The options.
+        base: Terms that are in any case, shape ``(b, n)``.
+
+    Returns:
+        The base and the terms, shape ``(b + t, n)``.
     """
     n = terms.shape[1]
-    unions = _unions(terms[: options.strong])
+    unions = _unions(terms[: options.strong], scanned.shape[1] + 2)
     union_columns = characters(data.x, unions, np.float32)
     for _ in range(options.pursuits):
-        rows = characters(data.x, np.concatenate([np.eye(n, dtype=bool), terms]))
+        rows = characters(data.x, np.concatenate([base, terms]))
         solution, _, _, _ = np.linalg.lstsq(rows, data.targets, rcond=1e-10)
         residuals = data.targets - rows @ solution
         if np.abs(residuals).max() <= TOLERANCE:
             break
-        gains = np.abs(triple_sums(data.x, residuals, triples))
-        found = np.zeros((1, n), dtype=bool)
-        found[0, triples[int(np.argmax(gains))]] = True
+        gains = np.abs(term_sums(data.x, residuals, scanned))
+        found = np.zeros((1, n + 1), dtype=bool)
+        found[0, scanned[int(np.argmax(gains))]] = True
+        found = found[:, :n]
         union_gains = np.abs(residuals.astype(np.float32) @ union_columns)
         if union_gains.max(initial=0.0) > gains.max():
             found = unions[[int(np.argmax(union_gains))]]
         terms = np.concatenate([terms, found])
-    return terms
+    return np.concatenate([base, terms])
 
 
 def _terms_that_matter(kernel: Kernel) -> int:
@@ -153,14 +167,14 @@ def _terms_that_matter(kernel: Kernel) -> int:
     return int(np.searchsorted(energy, 0.99 * energy[-1])) + 1 if len(energy) else 0
 
 
-def _with_unions(kernel: Kernel, strong: int) -> Kernel:
-    """Add terms of order five with a small variance."""
+def _with_unions(kernel: Kernel, strong: int, order: int) -> Kernel:
+    """Add the unions of two terms that are of an order, with a small variance."""
     explicit = explicit_terms(kernel)
-    order = np.argsort(-explicit.variances, kind="stable")[:strong]
+    strongest = np.argsort(-explicit.variances, kind="stable")[:strong]
     known = {row.tobytes() for row in explicit.terms}
-    unions = _unions(explicit.terms[order])
+    unions = _unions(explicit.terms[strongest], order)
     unions = unions[[row.tobytes() not in known for row in unions]]
-    small = 0.01 * float(np.median(explicit.variances)) if len(order) else 0.0
+    small = 0.01 * float(np.median(explicit.variances)) if len(strongest) else 0.0
     return kernel.with_part(
         Terms.of(
             np.concatenate([explicit.terms, unions]),
@@ -169,8 +183,8 @@ def _with_unions(kernel: Kernel, strong: int) -> Kernel:
     )
 
 
-def _unions(terms: np.ndarray) -> np.ndarray:
-    """Return the unions of two of the terms that have order five, each once."""
+def _unions(terms: np.ndarray, order: int) -> np.ndarray:
+    """Return the unions of two of the terms that are of an order, each once."""
     first, second = np.triu_indices(len(terms), 1)
     unions = terms[first] | terms[second]
-    return np.unique(unions[unions.sum(axis=1) == 5], axis=0)
+    return np.unique(unions[unions.sum(axis=1) == order], axis=0)

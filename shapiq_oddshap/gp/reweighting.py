@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shapiq_oddshap.gp.parts import Product, Terms
+from shapiq_oddshap.gp.parts import PairEffects, Product, Terms
 from shapiq_oddshap.gp.parts.terms import term_precision
 from shapiq_oddshap.gp.posterior import Posterior
 from shapiq_oddshap.gp.signs import characters
@@ -16,18 +16,19 @@ from shapiq_oddshap.gp.signs import characters
 if TYPE_CHECKING:
     from shapiq_oddshap.gp.kernel import Kernel
     from shapiq_oddshap.gp.observations import Observations
+    from shapiq_oddshap.sample import Parity
 
 __all__ = [
     "ReweightingOptions",
     "TermPosterior",
-    "all_triples",
+    "all_combinations",
     "expectation_maximisation",
     "explicit_terms",
     "posterior_of_terms",
     "reweight",
-    "scanned_triples",
+    "scanned_terms",
     "term_posterior",
-    "triple_sums",
+    "term_sums",
     "with_terms",
 ]
 
@@ -38,6 +39,10 @@ _NEGLIGIBLE = 1e-12
 """Smaller variances, relative to the largest, are not kept."""
 
 
+_SCANNED: dict[Parity, tuple[int, ...]] = {"odd": (3,), "even": (4, 2)}
+"""Orders of the terms that are scanned."""
+
+
 @dataclass(frozen=True)
 class ReweightingOptions:
     """How single interactions get variances of their own (eq. 13).
@@ -46,14 +51,15 @@ class ReweightingOptions:
         part_rounds: Rounds of expectation maximisation over the variances of single terms on a part
             of the pairs.
         rounds: Rounds on all pairs after those.
-        product_share: What the product part keeps of its variance in the first round on the part.
+        product_share: What the product part (and that of pairs) keeps of its variance in the first
+            round on the part.
         terms_per_pair: Explicit terms kept, per pair.
         most_noise: Above this noise, relative to the targets, there are no rounds: there the
             coefficients are not sparse, and variances of their own only follow the noise.
         pairs_per_player: With fewer pairs there are none: they would follow the sample.
         part_pairs: Pairs of the part, or ``pairs_per_player`` times the players if that is more.
-        max_triples: Triples are scanned among the players of the largest rates, as many as make
-            no more triples than this.
+        most_scanned: Triples are scanned among the players of the largest rates, as many as make
+            no more triples than this; so are the quadruples and pairs of an even component.
     """
 
     part_rounds: int = 2
@@ -63,7 +69,7 @@ class ReweightingOptions:
     most_noise: float = 1e-3
     pairs_per_player: float = 8.0
     part_pairs: int = 1000
-    max_triples: int = 180_000
+    most_scanned: int = 180_000
 
     def allow(self, kernel: Kernel, data: Observations) -> bool:
         """Return whether the data may tell single interactions from noise."""
@@ -77,72 +83,114 @@ class ReweightingOptions:
         return data.part(max(self.part_pairs, ceil(self.pairs_per_player * data.x.shape[1])))
 
 
-def scanned_triples(kernel: Kernel, max_triples: int) -> np.ndarray:
-    """Return all triples of the players of the largest rates, shape ``(t, 3)``."""
-    rates = _product(kernel).rates
+def scanned_terms(kernel: Kernel, most: int) -> np.ndarray:
+    """Return the terms that are scanned: all of some orders among the players of the largest rates.
+
+    Triples of an odd component, quadruples and pairs of an even one.
+
+    Args:
+        kernel: The prior.
+        most: So many of an order at most; players are left out until there are no more.
+
+    Returns:
+        The players of each term, increasing, padded with ``n``, shape ``(t, order)``.
+    """
+    product = _product(kernel)
+    orders = _SCANNED[product.parity]
+    found = [_combinations_of_largest(product.rates, order, most) for order in orders]
+    width = max(orders)
+    padded = [
+        np.pad(terms, ((0, 0), (0, width - terms.shape[1])), constant_values=kernel.n)
+        for terms in found
+    ]
+    return np.concatenate(padded)
+
+
+def _combinations_of_largest(rates: np.ndarray, order: int, most: int) -> np.ndarray:
+    """Return the combinations of the players of the largest rates, as many as are allowed."""
     count = len(rates)
-    while comb(count, 3) > max_triples:
+    while comb(count, order) > most:
         count -= 1
-    return all_triples(np.sort(np.argsort(-rates, kind="stable")[:count]))
+    return all_combinations(np.sort(np.argsort(-rates, kind="stable")[:count]), order)
 
 
-def all_triples(players: np.ndarray) -> np.ndarray:
-    """Return all triples of some sorted players, sorted, shape ``(t, 3)``."""
+def all_combinations(players: np.ndarray, order: int) -> np.ndarray:
+    """Return all combinations of some sorted players, sorted, shape ``(t, order)``."""
     count = len(players)
-    if count < 3:
-        return np.zeros((0, 3), dtype=np.intp)
-    first, second = np.triu_indices(count, 1)
-    repeats = count - 1 - second
-    third = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-    first, second = np.repeat(first, repeats), np.repeat(second, repeats)
-    return players[np.column_stack([first, second, third + second + 1])]
+    rows = np.arange(count)[:, None]
+    for _ in range(order - 1):
+        # every row goes on with each of the players after its last
+        repeats = count - 1 - rows[:, -1]
+        starts = np.repeat(np.cumsum(repeats) - repeats, repeats)
+        rows = np.repeat(rows, repeats, axis=0)
+        after = np.arange(len(rows)) - starts + rows[:, -1] + 1
+        rows = np.column_stack([rows, after])
+    return players[rows]
 
 
-def triple_sums(x: np.ndarray, alpha: np.ndarray, triples: np.ndarray) -> np.ndarray:
-    """Return ``sum_j alpha_j x_ji x_jk x_jl`` of every triple, by one product per first player.
+def term_sums(x: np.ndarray, alpha: np.ndarray, players: np.ndarray) -> np.ndarray:
+    """Return ``sum_j alpha_j chi_T(x_j)`` of terms of two and more players, padded as scanned.
 
     Args:
         x: Sign rows, shape ``(m, n)``.
         alpha: Weights, shape ``(m,)``.
-        triples: Rows of increasing players, sorted by their first one, shape ``(t, 3)``.
+        players: See :func:`scanned_terms`; those of an order are sorted.
     """
-    out = np.empty(len(triples))
-    alpha = alpha.astype(x.dtype, copy=False)
-    stops = np.searchsorted(triples[:, 0], np.arange(x.shape[1] + 1))
+    out = np.empty(len(players))
+    orders = np.sum(players < x.shape[1], axis=1)
+    weights = alpha.astype(x.dtype, copy=False)
+    for order in np.unique(orders).tolist():
+        rows = orders == order
+        there, place = np.unique(players[rows, :order], return_inverse=True)
+        columns = np.ascontiguousarray(x[:, there])
+        out[rows] = _sums_of_order(columns, weights, place.reshape(-1, order))
+    return out
+
+
+def _sums_of_order(x: np.ndarray, alpha: np.ndarray, players: np.ndarray) -> np.ndarray:
+    """Return the sums of sorted terms of one order, of all pairs of last players by one product."""
+    if players.shape[1] == 2:
+        table = (x * alpha[:, None]).T @ x
+        pairs: np.ndarray = table[players[:, 0], players[:, 1]]
+        return pairs
+    out = np.empty(len(players))
+    stops = np.searchsorted(players[:, 0], np.arange(x.shape[1] + 1))
     for player in range(x.shape[1]):
         rows = slice(stops[player], stops[player + 1])
         if rows.start < rows.stop:
-            table = (x * (alpha * x[:, player])[:, None]).T @ x
-            out[rows] = table[triples[rows, 1], triples[rows, 2]]
+            later = player + 1  # the players of a term increase
+            others = players[rows, 1:] - later
+            out[rows] = _sums_of_order(x[:, later:], alpha * x[:, player], others)
     return out
 
 
 @dataclass(frozen=True)
 class TermPosterior:
-    """Posterior of single coefficients: all scanned triples, then the other explicit terms.
+    """Posterior of single coefficients: all scanned terms, then the other explicit ones.
 
     Attributes:
-        triples: Players of the scanned triples, shape ``(t, 3)``.
+        scanned: Players of the scanned terms, see :func:`scanned_terms`, shape ``(t, order)``.
         others: The explicit terms that are not among them, shape ``(u, n)``.
         means: Posterior means, shape ``(t + u,)``.
         variances: Posterior variances, shape ``(t + u,)``.
-        product_variances: What the product part gives to their prior variances, ``(t + u,)``.
+        smooth_variances: What the other parts give to their prior variances, ``(t + u,)``.
     """
 
-    triples: np.ndarray
+    scanned: np.ndarray
     others: np.ndarray
     means: np.ndarray
     variances: np.ndarray
-    product_variances: np.ndarray
+    smooth_variances: np.ndarray
 
     def terms(self, index: np.ndarray) -> np.ndarray:
         """Return some of the terms as boolean rows, shape ``(len(index), n)``."""
-        rows = np.zeros((len(index), self.others.shape[1]), dtype=bool)
-        scanned = np.flatnonzero(index < len(self.triples))
-        rows[scanned[:, None], self.triples[index[scanned]]] = True
-        rest = np.flatnonzero(index >= len(self.triples))
-        rows[rest] = self.others[index[rest] - len(self.triples)]
-        return rows
+        n = self.others.shape[1]
+        rows = np.zeros((len(index), n + 1), dtype=bool)
+        scanned = np.flatnonzero(index < len(self.scanned))
+        rows[scanned[:, None], self.scanned[index[scanned]]] = True
+        rest = np.flatnonzero(index >= len(self.scanned))
+        rows[rest, :n] = self.others[index[rest] - len(self.scanned)]
+        return rows[:, :n]
 
     def largest(self, sizes: np.ndarray, count: int) -> np.ndarray:
         """Return the index of the ``count`` terms of the largest sizes, without negligible ones."""
@@ -151,47 +199,64 @@ class TermPosterior:
 
 
 def term_posterior(
-    kernel: Kernel, data: Observations, triples: np.ndarray, alpha: np.ndarray, precision: float
+    kernel: Kernel, data: Observations, scanned: np.ndarray, alpha: np.ndarray, precision: float
 ) -> TermPosterior:
     """Return the posterior of every scanned and every explicit term (eq. 13).
 
-    With prior variance ``nu_T`` from both parts of the kernel, the posterior mean is
+    With prior variance ``nu_T`` from all parts of the kernel, the posterior mean is
     ``nu_T sum_j alpha_j chi_T(x_j)`` and the variance ``nu_T (1 - nu_T chi_T' K^-1 chi_T)``.
 
     Args:
         kernel: The prior.
         data: The observations.
-        triples: The triples that are scanned, see :func:`all_triples`, shape ``(t, 3)``.
+        scanned: The terms that are scanned, see :func:`scanned_terms`, shape ``(t, order)``.
         alpha: Dual weights of the posterior mean, one per observation.
         precision: ``chi_T' K^-1 chi_T``, taken to be the same for all terms.
     """
-    product, explicit = _product(kernel), explicit_terms(kernel)
-    place = _row_index(explicit.terms, triples)
+    explicit = explicit_terms(kernel)
+    place = _row_index(explicit.terms, scanned)
     others = explicit.terms[place < 0]
-    smooth = np.concatenate([product.triple_variances(triples), product.term_variances(others)])
-    own = np.concatenate([np.zeros(len(triples)), explicit.variances[place < 0]])
+    smooth = np.concatenate([_smooth_variances(kernel, scanned), _smooth_of_rows(kernel, others)])
+    own = np.concatenate([np.zeros(len(scanned)), explicit.variances[place < 0]])
     own[place[place >= 0]] += explicit.variances[place >= 0]
     variances = smooth + own
     columns = data.x.astype(term_precision(len(data.x), np.float64), copy=False)
-    sums = [triple_sums(columns, alpha, triples), characters(data.x, others).T @ alpha]
+    sums = [term_sums(columns, alpha, scanned), characters(data.x, others).T @ alpha]
     shrink = np.maximum(1.0 - variances * precision, 0.0)
     means = variances * np.concatenate(sums)
-    return TermPosterior(triples, others, means, variances * shrink, smooth)
+    return TermPosterior(scanned, others, means, variances * shrink, smooth)
 
 
-def posterior_of_terms(kernel: Kernel, data: Observations, triples: np.ndarray) -> TermPosterior:
+def _smooth_variances(kernel: Kernel, players: np.ndarray) -> np.ndarray:
+    """Return what the parts without terms of their own give to scanned terms, shape ``(t,)``."""
+    variances = _product(kernel).variances_by_players(players)
+    pairs = kernel.find(PairEffects)
+    if pairs is not None:
+        variances[np.sum(players < kernel.n, axis=1) == 2] += pairs.each(kernel.n)
+    return variances
+
+
+def _smooth_of_rows(kernel: Kernel, terms: np.ndarray) -> np.ndarray:
+    """Return the same of terms as boolean rows, shape ``(t,)``."""
+    pairs = kernel.find(PairEffects)
+    variances = _product(kernel).term_variances(terms)
+    return variances if pairs is None else variances + pairs.term_variances(terms)
+
+
+def posterior_of_terms(kernel: Kernel, data: Observations, scanned: np.ndarray) -> TermPosterior:
     """Condition on observations, in single precision where that saves time; see above."""
     dtype = np.float32 if data.pairs > _SINGLE_PRECISION_PAIRS else np.float64
     posterior = Posterior.of(kernel, data, dtype)
     # characters look like random signs, so the trace of K^-1 stands for all chi' K^-1 chi
     precision = posterior.inverse_trace()
-    return term_posterior(kernel, data, triples, posterior.alpha, precision)
+    return term_posterior(kernel, data, scanned, posterior.alpha, precision)
 
 
 def with_terms(kernel: Kernel, terms: np.ndarray, variances: np.ndarray, share: float) -> Kernel:
-    """Return the kernel with other explicit terms, the product part keeping a share of its own."""
-    product = _product(kernel)
-    kernel = kernel.with_part(replace(product, variance=product.variance * share))
+    """Return the kernel with other explicit terms, the smooth parts keeping a share of their own."""
+    for part in (_product(kernel), kernel.find(PairEffects)):
+        if part is not None:
+            kernel = kernel.with_part(replace(part, variance=part.variance * share))
     return kernel.with_part(Terms.of(terms, variances))
 
 
@@ -200,11 +265,11 @@ def expectation_maximisation(
 ) -> Kernel:
     """Set the prior variances of terms to their posterior second moments (eq. 13).
 
-    The product part keeps ``share`` of its variance, and the ``count`` terms that exceed this
+    The smooth parts keep ``share`` of their variance, and the ``count`` terms that exceed this
     the most become explicit.
     """
     second_moments = posterior.means**2 + posterior.variances
-    excess = second_moments - share * posterior.product_variances
+    excess = second_moments - share * posterior.smooth_variances
     keep = posterior.largest(excess, count)
     return with_terms(kernel, posterior.terms(keep), excess[keep], share)
 
@@ -223,12 +288,12 @@ def reweight(
         data: The observations.
         options: The options.
         rounds: How many rounds to make.
-        share: What the product part keeps of its variance in the first of them.
+        share: What the smooth parts keep of their variance in the first of them.
     """
-    triples = scanned_triples(kernel, options.max_triples)
+    scanned = scanned_terms(kernel, options.most_scanned)
     count = int(options.terms_per_pair * data.pairs)
     for _ in range(rounds):
-        posterior = posterior_of_terms(kernel, data, triples)
+        posterior = posterior_of_terms(kernel, data, scanned)
         kernel = expectation_maximisation(kernel, posterior, count, share)
         share = 1.0
     return kernel
@@ -249,15 +314,20 @@ def explicit_terms(kernel: Kernel) -> Terms:
     return kernel.find(Terms) or Terms.of(none, np.zeros(0))
 
 
-def _row_index(terms: np.ndarray, triples: np.ndarray) -> np.ndarray:
-    """Return the position of every term among the sorted triples, -1 where it is not there."""
+def _row_index(terms: np.ndarray, scanned: np.ndarray) -> np.ndarray:
+    """Return the position of every term among the scanned ones, -1 where it is not there."""
     index = np.full(len(terms), -1)
-    rows = np.flatnonzero(terms.sum(axis=1) == 3)
-    if len(rows) == 0 or len(triples) == 0:
+    n, width = terms.shape[1], scanned.shape[1]
+    if len(terms) == 0 or len(scanned) == 0:
         return index
-    n = terms.shape[1]
-    base = np.array([n * n, n, 1])
-    keys, wanted = triples @ base, np.nonzero(terms[rows])[1].reshape(-1, 3) @ base
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    index[rows] = np.where(keys[place] == wanted, place, -1)
+    base = float(n + 1) ** np.arange(width)[::-1]
+    keys = scanned @ base
+    sorter = np.argsort(keys, kind="stable")
+    for order in np.unique(np.sum(scanned < n, axis=1)).tolist():
+        rows = np.flatnonzero(terms.sum(axis=1) == order)
+        players = np.full((len(rows), width), n)
+        players[:, :order] = np.nonzero(terms[rows])[1].reshape(-1, order)
+        wanted = players @ base
+        place = sorter[np.minimum(np.searchsorted(keys, wanted, sorter=sorter), len(keys) - 1)]
+        index[rows] = np.where(keys[place] == wanted, place, -1)
     return index

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import lightgbm
 import numpy as np
 
 from shapiq_oddshap.trees.leaves import Leaves, no_leaves
@@ -14,7 +14,9 @@ from shapiq_oddshap.trees.readers import leaves_of_booster, leaves_of_model
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["checked_params", "fit_model", "fit_proxy", "proxy_regressor"]
+    import lightgbm
+
+__all__ = ["checked_params", "fit_model", "fit_proxy", "import_lightgbm", "proxy_regressor"]
 
 _PROXY_DEFAULTS: dict[str, Any] = {
     "objective": "regression",
@@ -47,6 +49,23 @@ _QUANTISED_BESIDE = {
 subsets of rows or columns (its pull request 7397)."""
 
 
+def import_lightgbm() -> Any:  # noqa: ANN401 - a module
+    """Return LightGBM, which is imported where it is used: not every estimator needs it.
+
+    Raises:
+        ImportError: If it is not there, or cannot be loaded.
+    """
+    try:
+        return importlib.import_module("lightgbm")
+    except (ImportError, OSError) as error:  # OSError: without the OpenMP library of the system
+        msg = (
+            f"LightGBM, the proxy of this estimator, cannot be imported ({error}). Please install "
+            "it with `pip install lightgbm`, or use screener='none' with low_budget='linear', or "
+            "'ffd-rd', which do without."
+        )
+        raise ImportError(msg) from error
+
+
 def fit_proxy(
     coalitions: np.ndarray,
     values: np.ndarray,
@@ -76,6 +95,7 @@ def fit_proxy(
         return no_leaves(n)
     merged = {"seed": seed} | _proxy_params(params)
     rounds = int(merged.pop("num_iterations", 100))
+    lightgbm = import_lightgbm()
     data = _dataset(coalitions, merged, {} if binned is None else binned)
     data.set_label((values - centre) / scale)
     # otherwise LightGBM writes the model out and reads it again, to free the data
@@ -91,7 +111,8 @@ def _dataset(
     key = repr(sorted(params.items()))
     if key not in binned:
         label = np.zeros(len(coalitions))
-        binned[key] = lightgbm.Dataset(coalitions.astype(np.float32), label=label, params=params)
+        dataset = import_lightgbm().Dataset
+        binned[key] = dataset(coalitions.astype(np.float32), label=label, params=params)
     return binned[key]
 
 
@@ -134,7 +155,8 @@ def fit_model(
     estimator.set_params(
         **{name: value for name, value in settled.items() if options.get(name, 0) is None}
     )
-    if isinstance(estimator, lightgbm.LGBMModel) and not {"verbose", "verbosity"} & options.keys():
+    loud = any(kind.__module__.startswith("lightgbm.") for kind in type(estimator).__mro__)
+    if loud and not {"verbose", "verbosity"} & options.keys():
         estimator.set_params(verbosity=-1)
     if grid is not None:
         folds = KFold(min(5, len(values)), shuffle=True, random_state=seed)
@@ -153,7 +175,7 @@ def proxy_regressor(params: Mapping[str, Any] | None) -> lightgbm.LGBMRegressor:
         params: LightGBM parameters (any alias) that replace the paper's.
     """
     merged = _proxy_params(params)
-    return lightgbm.LGBMRegressor(n_estimators=merged.pop("num_iterations", 100), **merged)
+    return import_lightgbm().LGBMRegressor(n_estimators=merged.pop("num_iterations", 100), **merged)
 
 
 def checked_params(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,7 +204,7 @@ def _parameter_names() -> dict[str, str]:
     LightGBM 4.5 to 4.7 keep the table in a private place. Where it is not, nothing is known, and
     names go to LightGBM as they are given.
     """
-    table = getattr(lightgbm.basic, "_ConfigAliases", None)
+    table = getattr(import_lightgbm().basic, "_ConfigAliases", None)
     known: dict[str, list[str]] = getattr(table, "_get_all_param_aliases", dict)()
     return {alias: name for name, aliases in known.items() for alias in [name, *aliases]}
 

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shapiq_oddshap.sample import has_parity
+
 if TYPE_CHECKING:
+    from shapiq_oddshap.sample import Parity
     from shapiq_oddshap.trees.leaves import Leaves
 
 __all__ = ["Spectrum", "fourier_spectrum"]
@@ -31,6 +34,11 @@ class Spectrum:
     def orders(self) -> np.ndarray:
         """The interaction orders |T|, shape ``(n_terms,)``."""
         return np.sum(self.players < self.n, axis=1)
+
+    def of(self, parity: Parity) -> Spectrum:
+        """Return the terms of a parity alone."""
+        keep = has_parity(self.orders, parity)
+        return Spectrum(self.n, self.coefficients[keep], self.players[keep])
 
     def largest(self, count: int, *, min_order: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Return the non-zero terms of the largest |β_T|, largest first.

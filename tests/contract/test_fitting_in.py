@@ -42,8 +42,13 @@ def test_explainers(name, by_name):
 
 @NAMES
 def test_an_index_that_is_not_offered_is_refused(name):
-    with pytest.raises(ValueError, match="index='SV'"):
-        shapiq.TabularExplainer(model, DATA, approximator=name, index="k-SII", max_order=2)
+    """The refusal lists what is."""
+    with pytest.raises(ValueError, match="index='SV'") as refusal:
+        shapiq.TabularExplainer(model, DATA, approximator=name, index="STII", max_order=2)
+    for order, indices in APPROXIMATORS[name].offered.items():
+        for index in indices:
+            assert f"index='{index}'" in str(refusal.value)
+        assert f"max_order={order}" in str(refusal.value)
 
 
 @pytest.mark.parametrize("wrong", [{"max_order": 2}, {"index": "SII"}, {"n": 0}, {"n": -3}])
@@ -74,7 +79,8 @@ def test_results_survive_shapiqs_tools(approximator, tmp_path):
 
 
 def test_the_benchmark_runner_runs_it(approximator):
-    benchmark = pytest.importorskip("shapiq_benchmark", reason="came with shapiq 1.8")
+    pytest.importorskip("shapiq_benchmark.runner", reason="came with shapiq 1.8")
+    benchmark = pytest.importorskip("shapiq_benchmark")
     built = benchmark.runner.build_approximator(
         approximator, n_players=5, index="SV", order=1, random_state=0
     )

@@ -18,6 +18,8 @@ OTHERS = {
     "max_interactions": 3,
     "screener": "none",
     "low_budget": "linear",
+    "size_effects": "none",
+    "sizes": "paper",
     "proxy_params": {"max_depth": 3},
     "sampler": PairedCoalitionSampler(N),
     "efficiency_shift": True,

@@ -8,7 +8,7 @@ from shapiq_oddshap.gp import Hints, Pairs, fit_odd_gp
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.parts import MainEffects, Product, Terms
 from shapiq_oddshap.gp.signs import characters, signs
-from tests.helpers import shapley_by_definition
+from tests.helpers import interactions_by_definition, shapley_by_definition
 
 N = 6
 COALITIONS = np.array(list(product([False, True], repeat=N)))
@@ -17,16 +17,15 @@ ODD = COALITIONS[COALITIONS.sum(axis=1) % 2 == 1]
 CHARACTERS = characters(X, ODD)
 
 
-def _shapley_matrix():
-    """phi = values @ matrix for the values of all coalitions in the order of COALITIONS."""
+def _matrix(definition):
+    """index = values @ matrix for the values of all coalitions in the order of COALITIONS."""
     bits = 1 << np.arange(N)[::-1]
-    columns = [
-        shapley_by_definition(lambda rows, e=e: e[rows @ bits], N) for e in np.eye(len(COALITIONS))
-    ]
+    columns = [definition(lambda rows, e=e: e[rows @ bits], N) for e in np.eye(len(COALITIONS))]
     return np.array(columns)
 
 
-SHAPLEY = _shapley_matrix()
+SHAPLEY = _matrix(shapley_by_definition)
+INTERACTIONS = _matrix(interactions_by_definition)
 
 
 def make_kernel():

@@ -77,7 +77,7 @@ def test_variances_against_equation_17_written_out(noise):
     alpha, precisions = rng.normal(size=m + 1), rng.random(m + 1) + 0.5
     process = SimpleNamespace(
         alpha=alpha,
-        precisions=lambda: precisions[1:],
+        precisions=precisions[1:],
         shapley_variances=lambda: posterior,
         kernel=SimpleNamespace(noise=noise),
     )

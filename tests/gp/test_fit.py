@@ -79,7 +79,7 @@ def test_variances_of_recovered_games_are_those_of_least_squares(pairs):
         rows, beta = draw_pairs(n, pairs, rng), rng.normal(size=n + 3)
         odd = characters(signs(rows), everything) @ beta + 1e-7 * rng.normal(size=len(rows))
         total = -2 * (beta.sum() + 1e-7 * rng.normal())
-        found = fit_exactly(rows, odd, total, terms)
+        found = fit_exactly(rows, odd, total, everything)
         if found is None:  # the draw does not determine the terms
             continue
         values = (
@@ -97,7 +97,7 @@ def test_exact_fit_refuses_other_functions():
     game, _ = random_game(8, rng)
     rows = draw_pairs(8, 60, rng)
     total = -2 * game(np.zeros((1, 8), bool))[0]
-    assert fit_exactly(rows, game(rows), total, np.zeros((0, 8), bool)) is None
+    assert fit_exactly(rows, game(rows), total, np.eye(8, dtype=bool)) is None
 
 
 def test_constants_are_zero():

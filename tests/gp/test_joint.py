@@ -134,3 +134,20 @@ def test_many_outputs_are_screened_by_their_principal_components():
     true = np.array([phi_of(estimate.values) for estimate in exact])
     widths = np.sqrt([estimate.variances for estimate in values])
     assert np.mean(np.abs(found - true) <= 1.6449 * widths) > 0.85
+
+
+def test_the_budget_grows_until_all_outputs_are_known():
+    n, games = 10, [smooth_game(10, seed=seed) for seed in (0, 1)]
+    asked = []
+
+    def game(coalitions):
+        asked.extend(map(bytes, coalitions))
+        return np.stack([np.tanh(0.3 * g(coalitions)) for g in games], axis=1)
+
+    found = OddGP(n, random_state=0).estimate_outputs_until(0.02, 800, game)
+    spent = found[0].diagnostics.evaluations
+    assert len(asked) == len(set(asked)) == spent < 800
+    widest = 1.6448536 * np.sqrt(np.max([estimate.variances for estimate in found]))
+    assert widest <= 0.02
+    with pytest.raises(ValueError, match="target_error=0"):
+        OddGP(n).estimate_outputs_until(0, 800, game)

@@ -5,16 +5,18 @@ import pytest
 
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.parts import (
+    EVEN_PARTS,
     PARTS,
     SIZE_PARTS,
     ChangingInteractions,
     Constant,
     Hints,
     MainEffects,
+    PairEffects,
     Product,
     Terms,
 )
-from tests.gp.enumeration import COALITIONS, ODD, SHAPLEY, N, X
+from tests.gp.enumeration import COALITIONS, INTERACTIONS, ODD, SHAPLEY, N, X
 
 _RATES = np.random.default_rng(1).uniform(0.02, 0.9, N)
 _TRIPLES = ODD[ODD.sum(axis=1) >= 3][[1, 5, 18]]
@@ -27,7 +29,8 @@ CASES = [
     Terms(0.3, _TRIPLES, np.array([0.2, 0.7, 0.1])),
     Terms(0.3, _ANY, np.array([0.2, 0.3, 0.1, 0.3, 0.1]), parity="both"),
     Constant(0.4, parity="even"),
-    *[ChangingInteractions(0.6, _RATES, parity=parity) for parity in ("odd", "even")],
+    PairEffects(0.4, parity="even"),
+    ChangingInteractions(0.6, _RATES),
     *[
         kind(0.6, parity=parity)
         for kind in SIZE_PARTS
@@ -44,7 +47,7 @@ def part(request):
 
 
 def test_every_part_has_a_case():
-    assert {type(part) for part in CASES} >= {*PARTS, *SIZE_PARTS}
+    assert {type(part) for part in CASES} >= {*PARTS, *EVEN_PARTS, *SIZE_PARTS}
 
 
 def test_kernel_functions_have_the_parity_and_their_matrix_is_a_covariance(part):
@@ -92,6 +95,25 @@ def test_prior_variances_are_those_of_the_functional(part):
     np.testing.assert_allclose(out, np.diag(covariance), rtol=1e-10, atol=1e-14)
 
 
+def test_pair_functionals_are_the_interactions_of_kernel_functions(part):
+    players = np.triu_indices(N, 1)
+    out = np.zeros((9, len(players[0])))
+    part.add_pair_functionals(out, X[1:10], players)
+    expected = (part.variance * part.matrix(X, X[1:10])).T @ INTERACTIONS
+    np.testing.assert_allclose(out, expected, atol=1e-13)
+    weights, means = np.random.default_rng(0).normal(size=9), np.zeros(len(players[0]))
+    part.add_pair_means(means, X[1:10], weights, players)
+    np.testing.assert_allclose(means, weights @ expected, atol=1e-12)
+
+
+def test_pair_prior_variances_are_those_of_the_functional(part):
+    out = np.zeros((N, N))
+    part.add_pair_prior_variances(out)
+    covariance = INTERACTIONS.T @ (part.variance * part.matrix(X, X)) @ INTERACTIONS
+    found = out[np.triu_indices(N, 1)]
+    np.testing.assert_allclose(found, np.diag(covariance), rtol=1e-10, atol=1e-13)
+
+
 def test_term_variances_are_the_coefficients_variances(part):
     """Where there are any: beta_T is the mean of f chi_T over all coalitions."""
     if isinstance(part, _SIZE_KINDS):
@@ -130,7 +152,7 @@ def test_part_on_the_rows_of_a_search(part):
         assert by_shape[k] == pytest.approx(expected, rel=1e-5, abs=1e-8)
 
 
-@pytest.mark.parametrize("kind", [*PARTS, *SIZE_PARTS, Constant])
+@pytest.mark.parametrize("kind", [*PARTS, *SIZE_PARTS, *EVEN_PARTS[:2]])
 def test_start_lies_within_the_bounds_whatever_the_proxy_says(kind):
     for hints in (Hints.none(N), Hints(np.arange(float(N)), _TRIPLES, np.array([1.0, -2.0, 0.5]))):
         part = kind.start(hints)
@@ -155,7 +177,7 @@ def test_variances_of_triples_by_their_players():
     triples = np.array([[0, 1, 2], [1, 3, 5]])
     rows = np.zeros((2, N), dtype=bool)
     np.put_along_axis(rows, triples, values=True, axis=1)
-    np.testing.assert_allclose(part.triple_variances(triples), part.term_variances(rows))
+    np.testing.assert_allclose(part.variances_by_players(triples), part.term_variances(rows))
 
 
 def test_interactions_that_change_with_the_size_are_stable_with_many_players():

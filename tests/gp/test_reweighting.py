@@ -10,11 +10,11 @@ from shapiq_oddshap.gp.observations import Observations
 from shapiq_oddshap.gp.parts import MainEffects
 from shapiq_oddshap.gp.reweighting import (
     ReweightingOptions,
-    all_triples,
+    all_combinations,
     expectation_maximisation,
     reweight,
     term_posterior,
-    triple_sums,
+    term_sums,
 )
 from shapiq_oddshap.gp.signs import characters
 from tests.gp.enumeration import ODD, N, X, coefficient_variances, make_kernel
@@ -29,21 +29,22 @@ def _terms(posterior):
     return posterior.terms(np.arange(len(posterior.means)))
 
 
-def test_triples_and_their_sums():
-    players = np.array([0, 2, 3, 5])
-    triples = all_triples(players)
-    assert [tuple(t) for t in triples] == list(combinations(players, 3))
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_combinations_and_their_sums(order):
+    players = np.array([0, 2, 3, 4, 5])
+    terms = all_combinations(players, order)
+    assert [tuple(t) for t in terms] == list(combinations(players, order))
     alpha = np.random.default_rng(0).normal(size=len(X))
-    expected = [alpha @ X[:, t].prod(axis=1) for t in triples]
-    np.testing.assert_allclose(triple_sums(X, alpha, triples), expected, atol=1e-12)
-    assert len(all_triples(players[:2])) == 0
+    expected = [alpha @ X[:, t].prod(axis=1) for t in terms]
+    np.testing.assert_allclose(term_sums(X, alpha, terms), expected, atol=1e-12)
+    assert len(all_combinations(players[:1], order)) == 0
 
 
 def test_term_posterior_matches_the_coefficient_posterior(kernel):
     data = Observations(X[1:20], np.random.default_rng(2).normal(size=19))
     matrix = kernel.gram(data.x, data.x) + kernel.noise * np.eye(19)
     alpha = np.linalg.solve(matrix, data.targets)
-    found = term_posterior(kernel, data, all_triples(np.arange(N)), alpha, 0.1)
+    found = term_posterior(kernel, data, all_combinations(np.arange(N), 3), alpha, 0.1)
     prior = coefficient_variances(kernel)
     means = prior * (characters(data.x, ODD).T @ alpha)
     for term, mean, variance in zip(_terms(found), found.means, found.variances, strict=True):
@@ -55,11 +56,11 @@ def test_term_posterior_matches_the_coefficient_posterior(kernel):
 def test_expectation_maximisation_keeps_the_second_moments(kernel):
     data = Observations(X[1:20], np.random.default_rng(2).normal(size=19))
     alpha = np.linalg.solve(kernel.gram(data.x, data.x) + 0.1 * np.eye(19), data.targets)
-    posterior = term_posterior(kernel, data, all_triples(np.arange(N)), alpha, 0.1)
+    posterior = term_posterior(kernel, data, all_combinations(np.arange(N), 3), alpha, 0.1)
     new = expectation_maximisation(kernel, posterior, 100, 0.5)
     variances = dict(zip(map(tuple, ODD), coefficient_variances(new), strict=True))
     wanted = posterior.means**2 + posterior.variances
-    floor = 0.5 * posterior.product_variances
+    floor = 0.5 * posterior.smooth_variances
     for term, moment, low in zip(_terms(posterior), wanted, floor, strict=True):
         assert variances[tuple(term)] == pytest.approx(max(moment, low))
 

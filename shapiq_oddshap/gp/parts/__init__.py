@@ -4,11 +4,13 @@ from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
 from shapiq_oddshap.gp.parts.changing_interactions import ChangingInteractions
 from shapiq_oddshap.gp.parts.constant import Constant
 from shapiq_oddshap.gp.parts.main_effects import MainEffects
+from shapiq_oddshap.gp.parts.pair_effects import PairEffects
 from shapiq_oddshap.gp.parts.product import Product
 from shapiq_oddshap.gp.parts.sizes import ChangingEffects, Jump, LearningCurve, SizeSteps
 from shapiq_oddshap.gp.parts.terms import Terms
 
 __all__ = [
+    "EVEN_PARTS",
     "PARTS",
     "SIZE_PARTS",
     "ChangingEffects",
@@ -19,6 +21,7 @@ __all__ = [
     "LearningCurve",
     "MainEffects",
     "OnRows",
+    "PairEffects",
     "Part",
     "Product",
     "SizeSteps",
@@ -26,7 +29,10 @@ __all__ = [
 ]
 
 PARTS: tuple[type[Part], ...] = (MainEffects, Product, Terms)
-"""The parts of every kernel, in the order in which they are added up."""
+"""The parts of every odd kernel, in the order in which they are added up."""
+
+EVEN_PARTS: tuple[type[Part], ...] = (Constant, PairEffects, Product, Terms)
+"""The parts of every even kernel."""
 
 SIZE_PARTS: tuple[type[Part], ...] = (
     SizeSteps,

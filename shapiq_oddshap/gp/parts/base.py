@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
     from shapiq_oddshap.sample import Parity
 
+    Players = tuple[np.ndarray, np.ndarray]
+
 __all__ = ["Hints", "OnRows", "Part"]
+
+_ROWS = 512
+"""Rows whose functionals of all pairs of players are held at once."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +53,8 @@ class Part(ABC):
     """A summand of the kernel: the covariance of one kind of function.
 
     A new part is a frozen subclass in a file of its own. It gives its matrix at unit variance, the
-    Shapley values of its kernel functions, and their prior variances; the rest has defaults.
-    ``docs/odd-gp.md`` has a worked example in its section on extending.
+    Shapley values and the interactions of its kernel functions, and their prior variances; the rest
+    has defaults. ``docs/odd-gp.md`` has a worked example in its section on extending.
 
     Attributes:
         variance: Prior variance of the part, relative to that of the targets. It is searched, as
@@ -63,6 +68,8 @@ class Part(ABC):
     """Between which the variance is searched."""
     shape_bounds: ClassVar[tuple[float, float]] = (1e-4, 2.0)
     """Between which each entry of the shape is searched."""
+    parities: ClassVar[tuple[Parity, ...]] = ("odd", "even", "both")
+    """In which kernels the part may be."""
     most_players: ClassVar[float] = inf
     """With more players the part is left out of a kernel, as it would take too long."""
 
@@ -82,6 +89,50 @@ class Part(ABC):
     @abstractmethod
     def add_prior_variances(self, out: np.ndarray) -> None:
         """Add the prior variances of the Shapley values to ``out``, shape ``(n,)``."""
+
+    def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+        """Add the pairwise Shapley interactions of ``k(., x_j)`` to row j of ``out``.
+
+        They depend on the even half alone (``docs/interactions.md``, equation 1).
+
+        Args:
+            out: One column per pair of players, shape ``(m, p)``.
+            x: Sign rows, shape ``(m, n)``.
+            players: The first and the second players of the pairs, two arrays of shape ``(p,)``.
+
+        Raises:
+            NotImplementedError: If the part has an even half and does not override this.
+        """
+        del out, x, players
+        self._only_odd("add_pair_functionals")
+
+    def add_pair_prior_variances(self, out: np.ndarray) -> None:
+        """Add the interactions' prior variances to ``out``, ``(n, n)``; its diagonal has no meaning.
+
+        Raises:
+            NotImplementedError: If the part has an even half and does not override this.
+        """
+        del out
+        self._only_odd("add_pair_prior_variances")
+
+    def _only_odd(self, method: str) -> None:
+        """Refuse to leave out the pairwise interactions of a part that has some."""
+        if self.parity != "odd":
+            msg = f"{type(self).__name__} has an even half, but no {method}."
+            raise NotImplementedError(msg)
+
+    def add_pair_means(
+        self, out: np.ndarray, x: np.ndarray, weights: np.ndarray, players: Players
+    ) -> None:
+        """Add ``sum_j weights_j`` times row j of :meth:`add_pair_functionals` to ``out``, ``(p,)``.
+
+        To override where the rows can be summed before they meet the pairs.
+        """
+        for start in range(0, len(x), _ROWS):
+            rows = slice(start, start + _ROWS)
+            block = np.zeros((len(x[rows]), len(out)))
+            self.add_pair_functionals(block, x[rows], players)
+            out += weights[rows] @ block
 
     def term_variances(self, terms: np.ndarray) -> np.ndarray:
         """Return the prior variances that the part gives to single terms, ``(t,)``.

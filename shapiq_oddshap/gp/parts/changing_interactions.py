@@ -35,6 +35,7 @@ class ChangingInteractions(Part):
     rates: np.ndarray
     length: ClassVar[float] = 0.25
     """How far the coefficients are correlated, as a share of the players."""
+    parities: ClassVar[tuple[Parity, ...]] = ("odd",)
     most_players: ClassVar[float] = 128
     """The read-out takes the square of the players for every pair."""
 
@@ -59,7 +60,8 @@ class ChangingInteractions(Part):
 
     def covariance(self, n: int) -> np.ndarray:
         """Return the covariance of the coefficients over the sizes, ``(n + 1, n + 1)``."""
-        return half_correlation(n, self.length * n, "even")
+        sizes = np.arange(n + 1)
+        return half_correlation(n, sizes, sizes, self.length * n, "even")
 
     def matrix(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return the product times the covariance of the sizes; see :class:`Part`."""
@@ -84,10 +86,8 @@ class ChangingInteractions(Part):
             rows = slice(start, start + block)
             exponents = self.rates * x[rows]
             for sign in (1.0, -1.0):
-                # the even half of the product carries no Shapley value: its two signs add up
-                keep = sign if self.parity == "odd" else 1.0
                 contribution = _mean_contributions(sign * exponents, heights[:, rows])
-                out[rows] += keep * scale * contribution
+                out[rows] += sign * scale * contribution
 
     def add_prior_variances(self, out: np.ndarray) -> None:
         """Add the variances of all terms' Shapley values, which are independent; see :class:`Part`.
@@ -97,7 +97,7 @@ class ChangingInteractions(Part):
         ``tanh(a)`` add up the variances of the terms.
         """
         n = len(out)
-        inside, outside = _order_variances(n, self.covariance(n), self.parity)
+        inside, outside = _order_variances(n, self.covariance(n))
         rho, shared = np.tanh(self.rates), np.exp(self._product.empty_log_variance)
         for player in range(n):
             others = _symmetric_polynomials(np.delete(rho, player))
@@ -188,14 +188,11 @@ def _divided(sums: np.ndarray, absent: np.ndarray, present: np.ndarray) -> np.nd
     return q
 
 
-def _order_variances(
-    n: int, covariance: np.ndarray, parity: Parity
-) -> tuple[np.ndarray, np.ndarray]:
+def _order_variances(n: int, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the variances of a player's share in ``chi_T h(s)`` by the order of T.
 
     Returns:
-        Those of a member of T and of another player, zero for orders that are not of the parity,
-        each of shape ``(n + 1,)``.
+        Those of a member of T and of another player, zero for even orders, each of shape ``(n + 1,)``.
     """
     sizes = np.arange(n)
     # means[k, s]: the mean of chi_K, |K| = k, over the coalitions of size s of n - 1 players
@@ -207,9 +204,7 @@ def _order_variances(
         means[k + 1] = ((n - 1 - 2.0 * sizes) * means[k] - k * means[k - 1]) / (n - 1 - k)
     rise, stay = np.eye(n, n + 1, 1), np.eye(n, n + 1)
     inside, outside = np.zeros((2, n + 1))
-    for order in range(1, n + 1):
-        if parity != "both" and order % 2 != (parity == "odd"):
-            continue
+    for order in range(1, n + 1, 2):
         member = -(means[order - 1] @ (rise + stay)) / n
         inside[order] = member @ covariance @ member
         if order < n:

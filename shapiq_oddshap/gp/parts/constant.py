@@ -10,6 +10,7 @@ import numpy as np
 from shapiq_oddshap.gp.parts.base import Hints, Part
 
 if TYPE_CHECKING:
+    from shapiq_oddshap.gp.parts.base import Players
     from shapiq_oddshap.sample import Parity
 
 __all__ = ["Constant"]
@@ -17,7 +18,7 @@ __all__ = ["Constant"]
 
 @dataclass(frozen=True, eq=False)
 class Constant(Part):
-    """The same unknown value at every coalition; it carries no Shapley value."""
+    """The same unknown value at every coalition; it carries no Shapley value or interaction."""
 
     @classmethod
     def start(cls, hints: Hints, parity: Parity = "even") -> Constant:
@@ -33,6 +34,12 @@ class Constant(Part):
         """Add nothing; see :class:`Part`."""
 
     def add_prior_variances(self, out: np.ndarray) -> None:
+        """Add nothing; see :class:`Part`."""
+
+    def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+        """Add nothing; see :class:`Part`."""
+
+    def add_pair_prior_variances(self, out: np.ndarray) -> None:
         """Add nothing; see :class:`Part`."""
 
     def term_variances(self, terms: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shapiq_oddshap.gp.parts.base import Players
     from shapiq_oddshap.sample import Parity
 
 __all__ = ["MainEffects"]
@@ -53,6 +54,12 @@ class MainEffects(Part):
     def add_prior_variances(self, out: np.ndarray) -> None:
         """Add ``4 v/n``; see :class:`Part`."""
         out += 4.0 * self.variance / len(out)
+
+    def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+        """Add nothing; see :class:`Part`."""
+
+    def add_pair_prior_variances(self, out: np.ndarray) -> None:
+        """Add nothing; see :class:`Part`."""
 
     def term_variances(self, terms: np.ndarray) -> np.ndarray:
         """Return ``v/n`` for singletons; see :class:`Part`."""

@@ -14,6 +14,7 @@ from shapiq_oddshap.sample import has_parity
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from shapiq_oddshap.gp.parts.base import Players
     from shapiq_oddshap.sample import Parity
 
 __all__ = ["Product"]
@@ -125,25 +126,72 @@ class Product(Part):
         if self.parity == "even":
             return
         rho, offset = np.tanh(self.rates), self.empty_log_variance
-        for node, weight in _legendre(_VARIANCE_NODES):
-            # s = u^4 flattens the logarithm at zero, where Gauss-Legendre would be slow
-            u = 0.5 * (node + 1.0)
-            s, jacobian = u**4, 4.0 * u**3 * 0.5 * weight
+        for s, weight in _logarithmic():
             plus, minus = np.log1p(s * rho), np.log1p(-s * rho)
             others = np.exp(offset + plus.sum() - plus) + np.exp(offset + minus.sum() - minus)
-            out += 4.0 * jacobian * -np.log(s) * rho * 0.5 * others
+            out += 4.0 * weight * rho * 0.5 * others
+
+    def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+        """Add the integral of equation 4 of ``docs/interactions.md``; see :class:`Part`."""
+        if self.parity == "odd":
+            return
+        first, second = players
+        for density, factors, scale in self._pair_nodes(x):
+            block = factors[:, first]
+            block *= factors[:, second]
+            block *= density[:, None]
+            out += block * (scale[first] * scale[second])
+
+    def add_pair_means(
+        self, out: np.ndarray, x: np.ndarray, weights: np.ndarray, players: Players
+    ) -> None:
+        """Take one product of matrices per node for all pairs; see :class:`Part`."""
+        if self.parity == "odd":
+            return
+        first, second = players
+        for density, factors, scale in self._pair_nodes(x):
+            scaled = factors * scale
+            table = (scaled * (weights * density)[:, None]).T @ scaled
+            out += table[first, second]
+
+    def _pair_nodes(self, x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield what the integral over ``prod_{l != i, k} (1 + s rho_l x_l)`` has at every node.
+
+        The product over all players with its weight, shape ``(m,)``; the factors
+        ``x_i / (1 + s rho_i x_i)`` of the players but for their scale, ``(m, n)``; that scale, ``(n,)``.
+        """
+        rho, offset = np.tanh(self.rates), self.empty_log_variance
+        for node, weight in _legendre(min(max(len(rho) // 2, 1), _SHAPLEY_NODES)):
+            along = node * rho
+            shrink = np.log1p(-(along**2))
+            density = 2.0 * weight * np.exp(offset + 0.5 * shrink.sum() + x @ np.arctanh(along))
+            yield density, x - along, rho * np.exp(-shrink)
+
+    def add_pair_prior_variances(self, out: np.ndarray) -> None:
+        """Add the integral of 16 ``1 / (|T| - 1)^2``, as for :meth:`add_prior_variances`."""
+        if self.parity == "odd":
+            return
+        rho, offset = np.tanh(self.rates), self.empty_log_variance
+        for s, weight in _logarithmic():
+            for sign in (1.0, -1.0):
+                factors = np.log1p(sign * s * rho)
+                others = np.exp(0.5 * (offset + factors.sum()) - factors) * rho
+                out += (8.0 * weight) * np.outer(others, others)
 
     def term_variances(self, terms: np.ndarray) -> np.ndarray:
         """Return the product of eq. 3 for the terms of the parity; see :class:`Part`."""
         inside = has_parity(terms.sum(axis=1), self.parity)
         return inside * np.exp(self.empty_log_variance + terms @ np.log(np.tanh(self.rates)))
 
-    def triple_variances(self, triples: np.ndarray) -> np.ndarray:
-        """Return :meth:`term_variances` of triples by their players, shape ``(t, 3)``.
+    def variances_by_players(self, players: np.ndarray) -> np.ndarray:
+        """Return :meth:`term_variances` of terms of the parity by their players.
 
         All of them as boolean rows would be the largest array of a fit.
+
+        Args:
+            players: The players of each term, padded with ``n``, shape ``(t, order)``.
         """
-        log_ratio = np.log(np.tanh(self.rates))[triples].sum(axis=1)
+        log_ratio = np.append(np.log(np.tanh(self.rates)), 0.0)[players].sum(axis=1)
         return np.exp(self.empty_log_variance + log_ratio)
 
 
@@ -215,3 +263,12 @@ def _legendre(count: int) -> Iterator[tuple[float, float]]:
     """Yield the nodes and weights of Gauss-Legendre quadrature on [-1, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
     yield from zip(nodes.tolist(), weights.tolist(), strict=True)
+
+
+def _logarithmic() -> Iterator[tuple[float, float]]:
+    """Yield nodes and weights of the integral of ``-log(s) f(s)`` over [0, 1]."""
+    for node, weight in _legendre(_VARIANCE_NODES):
+        # s = u^4 flattens the logarithm at zero, where Gauss-Legendre would be slow
+        u = 0.5 * (node + 1.0)
+        s, jacobian = u**4, 4.0 * u**3 * 0.5 * weight
+        yield s, jacobian * -np.log(s)

@@ -13,6 +13,7 @@ from shapiq_oddshap.gp.signs import characters
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shapiq_oddshap.gp.parts.base import Players
     from shapiq_oddshap.sample import Parity
 
 __all__ = ["SINGLE_PRECISION_ROWS", "Terms", "term_precision"]
@@ -67,6 +68,13 @@ class Terms(Part):
         return self.terms[odd], self.variances[odd]
 
     @property
+    def _even(self) -> tuple[np.ndarray, np.ndarray]:
+        """The terms of even order but the constant, which alone carry pairwise interactions."""
+        orders = self.terms.sum(axis=1)
+        even = (orders % 2 == 0) & (orders > 0)
+        return self.terms[even], self.variances[even]
+
+    @property
     def total_variance(self) -> float:
         """The sum of the variances; see :class:`Part`."""
         return float(self.variances.sum())
@@ -112,6 +120,34 @@ class Terms(Part):
         """Add ``4 w_T / |T|^2`` of the terms with player i; see :class:`Part`."""
         terms, variances = self._odd
         out += (4.0 * variances / terms.sum(axis=1) ** 2) @ terms
+
+    def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+        """Add ``4 sum_T w_T chi_T(x_j) / (|T| - 1)`` over the terms with both; see :class:`Part`."""
+        terms, variances = self._even
+        if len(terms) == 0:
+            return
+        scale = 4.0 * variances / (terms.sum(axis=1) - 1)
+        members = (terms[:, players[0]] & terms[:, players[1]]).astype(float)
+        for start in range(0, len(x), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            out[rows] += (characters(x[rows], terms) * scale) @ members
+
+    def add_pair_means(
+        self, out: np.ndarray, x: np.ndarray, weights: np.ndarray, players: Players
+    ) -> None:
+        """Weigh the rows of every term first; see :class:`Part`."""
+        terms, variances = self._even
+        blocks = range(0, len(x), _BLOCK)
+        sums = [weights[s : s + _BLOCK] @ characters(x[s : s + _BLOCK], terms) for s in blocks]
+        scaled = 4.0 * variances * np.sum(sums, axis=0) / (terms.sum(axis=1) - 1)
+        members = terms.astype(float)
+        out += ((members.T * scaled) @ members)[players]
+
+    def add_pair_prior_variances(self, out: np.ndarray) -> None:
+        """Add ``16 w_T / (|T| - 1)^2`` of the terms with both players; see :class:`Part`."""
+        terms, variances = self._even
+        members = terms.astype(float)
+        out += (members.T * (16.0 * variances / (terms.sum(axis=1) - 1) ** 2)) @ members
 
     def term_variances(self, terms: np.ndarray) -> np.ndarray:
         """Return the variances of those terms that are here; see :class:`Part`."""
