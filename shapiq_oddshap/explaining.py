@@ -10,12 +10,14 @@ from joblib import Parallel, delayed
 from tqdm import tqdm
 
 from shapiq_oddshap.approximators.base import ShapleyApproximator
+from shapiq_oddshap.evaluated_game import EvaluatedImputer
 from shapiq_oddshap.refit import RefitGame
 from shapiq_oddshap.shapiq_adapter import (
     EveryClass,
     class_predictions,
     fitted_imputer,
     imputer_of,
+    name_of,
     rebased,
     refits_after_a_call,
 )
@@ -103,7 +105,8 @@ def explain(
     if imputer is None:
         return _game(explainer, x, budget, class_index)
     rows = _rows(x, imputer)
-    shared = refits_after_a_call(imputer) and (len(rows) > 1 or class_index)
+    within = imputer.game if isinstance(imputer, EvaluatedImputer) else imputer
+    shared = refits_after_a_call(within) and (len(rows) > 1 or class_index)
     if shared and not approximator.adaptive:
         found = _refitted(explainer, imputer, rows, budget, class_index)
     else:
@@ -176,8 +179,10 @@ def _refitted(
         empty=np.tile(empty, len(rows)),
         in_place=True,
     )
+    evaluated = isinstance(imputer, EvaluatedImputer)
+    asked = imputer.around(game, name_of(rows, classes)) if evaluated else game
     try:
-        found = explainer.approximator.estimate_outputs(budget, game)
+        found = explainer.approximator.estimate_outputs(budget, asked)
     finally:
         model.fit(data, targets)  # on all features, as shapiq leaves it
     based = [

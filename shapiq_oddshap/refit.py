@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     Score = Callable[[Any, np.ndarray, np.ndarray], float]
 
 __all__ = ["RefitGame"]
+
+_turns = Lock()  # a model that is fitted again and again serves one thread at a time
 
 
 class RefitGame:
@@ -27,6 +30,7 @@ class RefitGame:
     Attributes:
         n_players: The number of features.
         fits: How often the model was fitted so far.
+        partial: Whether the last fit was on a part of the features.
 
     Examples:
         >>> import numpy as np
@@ -88,6 +92,7 @@ class RefitGame:
             raise ValueError(msg)
         self.n_players = X.shape[1]
         self.fits = 0
+        self.partial = False
         self._model = model if in_place else _unfitted(model)
         self._X, self._y, self._rows = X, np.asarray(y), rows
         self._labels = np.zeros(0) if labels is None else np.asarray(labels)
@@ -106,8 +111,10 @@ class RefitGame:
             if self._empty is not None:
                 return self._empty
             return self._outputs(self._baseline(), coalition)
-        self.fits += 1
-        return self._outputs(self._model.fit(self._X[:, coalition], self._y), coalition)
+        with _turns:
+            self.fits += 1
+            self.partial = not coalition.all()
+            return self._outputs(self._model.fit(self._X[:, coalition], self._y), coalition)
 
     def _outputs(self, fitted: Any, coalition: np.ndarray) -> np.ndarray:  # noqa: ANN401
         """Predict all rows, or score them."""

@@ -120,6 +120,72 @@ def test_telling_coalitions_are_those_of_unusual_values(tmp_path):
     assert set(store.telling(b"\xf0", 5)[0].values()) == {0.9, 1.0, 0.6, -2.0, 0.5, 0.0}
 
 
+def test_the_empty_coalition_tells_nothing(tmp_path):
+    store = Store(tmp_path / "s.sqlite", n=4)
+    store.write({b"\x00": 9.0, b"\x10": 1.0, b"\x20": 2.0})
+    assert store.telling(b"\xf0", 5) == ({b"\x10": 1.0, b"\x20": 2.0}, 9.0)
+
+
+# ------------------------------------------------------------------ several outputs, rows, formats
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(
+        st.binary(min_size=2, max_size=2),
+        st.lists(st.floats(allow_nan=False), min_size=3, max_size=3),
+    )
+)
+def test_the_values_of_several_outputs_come_back_bit_for_bit(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("s") / "s.sqlite"
+    Store(path, n=16).write({key: np.array(row) for key, row in rows.items()})
+    found = Store(path, n=16).read(rows)
+    assert {key: value.tobytes() for key, value in found.items()} == {
+        key: np.array(row).tobytes() for key, row in rows.items()
+    }
+
+
+def test_rows_are_kept_apart(tmp_path):
+    store = Store(tmp_path / "s.sqlite", n=4)
+    store.write({b"\x10": 1.0, b"\x20": 3.0}, b"first")
+    with store.writer(b"second") as write:
+        write({b"\x10": np.array([2.0, -8.0])})
+    assert store.read([b"\x10"]) == {}
+    assert store.read([b"\x10"], b"first") == {b"\x10": 1.0}
+    np.testing.assert_array_equal(store.read([b"\x10"], b"second")[b"\x10"], [2.0, -8.0])
+    assert store.telling(b"\xf0", 9, b"first") == ({b"\x10": 1.0, b"\x20": 3.0}, 3.0)
+    assert store.telling(b"\xf0", 9, b"second")[1] == 8.0
+    assert len(store) == 3
+
+
+FORMAT_1 = f"""
+    PRAGMA application_id = {int.from_bytes(b"OdSh", "big")};
+    PRAGMA user_version = 1;
+    CREATE TABLE identity (n INTEGER NOT NULL, dtype TEXT NOT NULL, key TEXT);
+    CREATE TABLE evaluated (coalition BLOB PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
+    INSERT INTO identity VALUES (16, 'float64', 'game');
+    INSERT INTO evaluated VALUES (x'0100', 0.5), (x'ffff', -0.0);
+"""
+
+
+def test_files_of_format_1_are_read_and_continued_as_ever(tmp_path):
+    path = tmp_path / "old.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(FORMAT_1)
+    before = path.read_bytes()
+    store = Store(path, n=16, key="game")
+    assert store.read([b"\1\0", b"\2\0"], b"any row") == {b"\1\0": 0.5}
+    assert bits(store.read([b"\xff\xff"])[b"\xff\xff"]) == bits(-0.0)
+    assert store.telling(b"\xff\xff", 3)[0].keys() == {b"\1\0", b"\xff\xff"}
+    with pytest.raises(StoreError, match="one number per coalition"):
+        store.write({b"\2\0": np.zeros(2)})
+    assert path.read_bytes() == before
+    store.write({b"\2\0": 3.0})
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        assert connection.execute("SELECT COUNT(*) FROM evaluated").fetchone() == (3,)
+
+
 def test_a_store_is_one_file_and_only_a_path(filled, monkeypatch, tmp_path):
     store = Store(filled, n=16, key="game")
     monkeypatch.chdir(filled.parent)
@@ -171,7 +237,7 @@ DAMAGES = {
     "text": (lambda path: path.write_text("coalition,value\n" * 100), "not an SQLite file"),
     "pickle": (lambda path: path.write_bytes(pickle.dumps([0.5] * 99)), "not an SQLite file"),
     "another program": (another_program, "SQLite file of another program"),
-    "another format": (lambda path: overwrite(path, 60, b"\0\0\0\2"), "store format 2"),
+    "another format": (lambda path: overwrite(path, 60, b"\0\0\0\3"), "store format 3"),
 }
 
 
@@ -186,6 +252,33 @@ def test_unusable_files_are_refused_and_left_as_they_are(filled, damage):
         Store(filled, n=16, key="game")
     after = {p.name: (p.read_bytes(), p.stat().st_mtime_ns) for p in filled.parent.iterdir()}
     assert after == before
+
+
+def test_folders_are_refused(tmp_path):
+    with pytest.raises(StoreError, match="is a folder"):
+        Store(tmp_path, n=3)
+    with pytest.raises(StoreError, match="missing is no folder"):
+        Store(tmp_path / "missing" / "s.sqlite", n=3)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n": 3.0}, "n=3.0, but an integer"),
+        ({"n": 3, "key": 3}, "key=3, but a string"),
+        ({"n": 3, "key": ("a", 1)}, "key=.*, but a string"),
+    ],
+)
+def test_options_of_the_wrong_type_are_refused(options, message, tmp_path):
+    with pytest.raises(TypeError, match=message):
+        Store(tmp_path / "s.sqlite", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_numpys_integers_and_strings_are_ours(tmp_path):
+    Store(tmp_path / "s.sqlite", n=np.int64(3), key=np.str_("game")).write({b"\x20": 1.0})
+    assert len(Store(tmp_path / "s.sqlite", n=3, key="game")) == 1
 
 
 @pytest.mark.parametrize(("n", "key"), [(15, "game"), (16, "another"), (16, None)])
