@@ -28,7 +28,7 @@ from shapiq_oddshap.workers import Outcome, outcomes_of, pause
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from shapiq import Explainer
 
@@ -86,7 +86,8 @@ class EvaluatedGame(Game):  # type: ignore[misc]
     It is itself a shapiq ``Game``, so every approximator and ``shapiq.AgnosticExplainer`` take it;
     around an imputer it is an imputer, which ``shapiq.TabularExplainer`` takes too
     (``imputer=EvaluatedGame(MarginalImputer(model, data), n_jobs=4)``) and fits to every row; for
-    any other explainer there is :func:`evaluated`. The game may have several outputs.
+    any other explainer there is :func:`evaluated`. The game may have several outputs: it then returns
+    values of shape ``(m, k)``, of which a call holds 16 m k bytes and what is on its way.
     A coalition that occurs several times in one call is evaluated once. A value may depend on
     nothing but its coalition; then results depend neither on the number of workers nor on
     interruptions, bit for bit.
@@ -116,8 +117,9 @@ class EvaluatedGame(Game):  # type: ignore[misc]
 
     **Failures.** When the game raises, or returns what is not finite, no new evaluation is started,
     those under way are waited for and stored, and an error names the coalition. Ctrl-C does not
-    wait. A killed worker, most often for want of memory, ends in an error that says what is stored
-    and how to go on, once there are no retries left.
+    wait. A killed worker process, most often for want of memory, ends in an error that says what is
+    stored and how to go on, once there are no retries left. (Dask gives what killed its worker to as
+    many others as ``distributed.scheduler.allowed-failures`` says; then joblib waits for ever.)
 
     Args:
         game: A shapiq ``Game``, an imputer or any callable from coalitions to values. Workers in
@@ -287,7 +289,7 @@ class EvaluatedGame(Game):  # type: ignore[misc]
             self._count(reused=len(values))
         missing = [key for key in distinct if key not in values]
         if missing:
-            values |= self._pay(missing, explained)
+            values |= self._pay(missing, explained, self.store)
         shapes = {np.shape(value) for value in values.values()}
         if len(shapes) > 1:
             numbers = sorted(shape[0] if shape else 1 for shape in shapes)
@@ -328,7 +330,7 @@ class EvaluatedGame(Game):  # type: ignore[misc]
         """Evaluate a few telling coalitions again, and refuse a store that holds other values."""
         full = pack(np.ones((1, self.n_players), dtype=bool))[0]
         stored, largest = store.telling(full, _VERIFIED, explained)
-        now = self._pay(list(stored), explained) if stored else {}
+        now = self._pay(list(stored), explained, None) if stored else {}
         self._count(verified=len(now))
         for key, value in stored.items():
             same = np.shape(value) == np.shape(now[key])
@@ -341,14 +343,15 @@ class EvaluatedGame(Game):  # type: ignore[misc]
                 )
                 raise StoreError(msg)
 
-    def _pay(self, keys: list[bytes], explained: bytes) -> dict[bytes, Value]:
+    def _pay(self, keys: list[bytes], explained: bytes, store: Store | None) -> dict[bytes, Value]:
         """Evaluate distinct coalitions; begin again, after a pause, when a worker was lost."""
         values: dict[bytes, Value] = {}
         evaluator = self._evaluator()
         for round_ in range(1 + self.retries):
             pause(round_)
             missing = [key for key in keys if key not in values]
-            failure = self._round(evaluator, missing, explained, values)
+            with nullcontext() if store is None else store.writer(explained) as write:
+                failure = self._round(evaluator, missing, values, write)
             if failure is None:
                 break
             if not failure.lost or round_ == self.retries:
@@ -360,10 +363,10 @@ class EvaluatedGame(Game):  # type: ignore[misc]
         self,
         evaluator: Callable[[np.ndarray], Any],
         keys: list[bytes],
-        explained: bytes,
         values: dict[bytes, Value],
+        write: Callable[[Mapping[bytes, Value]], None] | None,
     ) -> Outcome | None:
-        """Evaluate coalitions into ``values`` and the store; return the first failure."""
+        """Evaluate coalitions into ``values``, and write them; return the first failure."""
         size = 1 if self.batch_size == "auto" else self.batch_size
         failures: list[Outcome] = []
         batches = (keys[start : start + size] for start in range(0, len(keys), size))
@@ -375,11 +378,7 @@ class EvaluatedGame(Game):  # type: ignore[misc]
             n_jobs=self.n_jobs,
             batch_size="auto" if self.batch_size == "auto" else 1,
         )
-        with (
-            nullcontext() if self.store is None else self.store.writer(explained) as write,
-            self._bar(len(keys)) as bar,
-            closing(outcomes),
-        ):
+        with self._bar(len(keys)) as bar, closing(outcomes):
             for outcome in outcomes:
                 values |= outcome.values
                 if write is not None:
@@ -475,8 +474,8 @@ class EvaluatedImputer(EvaluatedGame):
 
     def _settle(self, evaluator: Callable[[np.ndarray], Any]) -> None:
         """Fit a model that was left fitted to some of the features to all, as the imputer does."""
-        if isinstance(evaluator, RefitGame) and evaluator.partial:
-            self.game.model.fit(self.game.x_train, self.game.y_train)  # type: ignore[attr-defined]
+        if isinstance(evaluator, RefitGame):
+            evaluator.restore()
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

@@ -184,7 +184,7 @@ def _refitted(
     try:
         found = explainer.approximator.estimate_outputs(budget, asked)
     finally:
-        model.fit(data, targets)  # on all features, as shapiq leaves it
+        game.restore()  # as shapiq leaves it
     based = [
         _based(explainer, estimate, baseline)
         for estimate, baseline in zip(found, np.tile(empty, len(rows)).tolist(), strict=True)

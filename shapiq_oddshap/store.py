@@ -19,7 +19,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import mkstemp
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -243,12 +243,17 @@ class Store:
                 identity = (self.n, _DTYPE, self.key)
                 connection.execute("INSERT INTO identity VALUES (?, ?, ?)", identity)
             blank = connection.serialize()
-        with NamedTemporaryFile(dir=self.path.parent, prefix=f".{self.path.name}.") as file:
-            file.write(blank)
-            file.flush()
-            os.fsync(file.fileno())
+        # closed before it gets its name, since Windows neither links nor removes open files
+        descriptor, name = mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(blank)
+                file.flush()
+                os.fsync(descriptor)
             with suppress(FileExistsError):  # another process was first
-                os.link(file.name, self.path)
+                os.link(name, self.path)
+        finally:
+            Path(name).unlink()
 
     def _header_fault(self) -> str | None:
         """Judge the file by its first bytes, before SQLite may touch what is not ours."""

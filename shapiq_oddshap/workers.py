@@ -69,10 +69,7 @@ def outcomes_of(
     attempt = delayed(partial(_attempt, game, n, retries, os.getpid()))
     try:
         yield from _stream((attempt(batch) for batch in batches), n_jobs, batch_size)
-    except Exception as error:
-        # what the game raises comes as an outcome
-        if not _is_loss(error):
-            raise
+    except BrokenExecutor as error:  # what the game raises comes as an outcome
         yield Outcome({}, 0, [], error, lost=True)
 
 
@@ -80,12 +77,6 @@ def pause(round_: int) -> None:
     """Wait before another round: not before the first one, then 1, 2, 4, … seconds."""
     if round_:
         sleep(2 ** (round_ - 1))
-
-
-def _is_loss(error: Exception) -> bool:
-    """Return whether an error says that a worker died: of joblib's processes, of Dask or of Ray."""
-    package = type(error).__module__.partition(".")[0]
-    return isinstance(error, BrokenExecutor) or package in {"distributed", "ray"}
 
 
 def _attempt(

@@ -111,22 +111,3 @@ def test_failures_come_back_from_the_cluster(workers, tmp_path):
         wrapped(np.eye(N, dtype=bool)[[0, 1, 2, 3]])
     assert isinstance(failure.value.__cause__, LookupError)
     assert len(wrapped.store) == 3
-
-
-@pytest.mark.parametrize("retries", [0, 1])
-def test_a_game_that_kills_its_worker_says_how_to_go_on_or_is_begun_again(
-    workers, tmp_path, retries
-):
-    def game(coalitions, flag=tmp_path / "flag"):
-        if coalitions[:, 3].any() and not flag.exists():
-            flag.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return coalitions.sum(axis=1)
-
-    distributed.default_client().cluster.scheduler.allowed_failures = 0  # no other worker is tried
-    wrapped = EvaluatedGame(game, n=N, store=tmp_path / "s.sqlite", retries=retries)
-    coalitions = np.eye(N, dtype=bool)
-    if retries == 0:
-        with pytest.raises(EvaluationError, match=r"worker was killed.*of 40 values.*s\.sqlite"):
-            wrapped(coalitions)
-    np.testing.assert_array_equal(wrapped(coalitions), 1)

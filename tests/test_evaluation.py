@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from fractions import Fraction
@@ -585,6 +586,43 @@ def test_a_store_of_format_1_takes_one_row(tmp_path):
         EvaluatedGame(imputer, store=path)(EVERY)
 
 
+def test_files_of_format_1_serve_and_continue_a_game(tmp_path):
+    path = tmp_path / "old.sqlite"
+    packed = [row.tobytes() for row in np.packbits(EVERY, axis=1)]
+    truth = EvaluatedGame(Counting(), n=N)(EVERY)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            FORMAT_1.replace("(16, 'float64', 'game')", f"({N}, 'float64', NULL)")
+        )
+        connection.execute("DELETE FROM evaluated")
+        rows = zip(packed[:40], truth[:40].tolist(), strict=True)
+        connection.executemany("INSERT INTO evaluated VALUES (?, ?)", rows)
+        connection.commit()
+    before = path.read_bytes()
+
+    game = EvaluatedGame(Counting(), n=N, store=path)
+    np.testing.assert_array_equal(game(EVERY[:40]), truth[:40])
+    with pytest.raises(StoreError, match="but this game gives"):
+        EvaluatedGame(size_game, n=N, store=path)(EVERY)
+    with pytest.raises(StoreError, match="format 1, which holds one number per coalition"):
+        EvaluatedGame(three_outputs, n=N, store=path, verify=False)(EVERY[40:])
+    assert path.read_bytes() == before
+
+    np.testing.assert_array_equal(game(EVERY), truth)
+    assert game.report() == EvaluationReport(evaluated=4 + 24, reused=40 + 40, verified=4)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        stored = dict(connection.execute("SELECT coalition, value FROM evaluated"))
+    assert [stored[key] for key in packed] == game(EVERY).tolist()
+
+
+def test_a_store_that_cannot_be_written_serves_what_it_has(tmp_path, monkeypatch):
+    path = tmp_path / "s.sqlite"
+    EvaluatedGame(size_game, n=N, store=path)(EVERY)
+    monkeypatch.setattr(Store, "write", pytest.fail)
+    np.testing.assert_array_equal(EvaluatedGame(size_game, n=N, store=path)(EVERY), SIZES)
+
+
 def test_an_imputer_may_change_its_row_where_nothing_is_stored():
     imputer, data = fitted_imputer(0)
     game = EvaluatedGame(imputer)
@@ -795,7 +833,7 @@ def test_rows_that_share_fits_are_stored_and_resumed(tmp_path):
         values.append([each.values.values for each in explain(subject, DATA[:3], 50)])
         counts.append(model.fits - before)
     np.testing.assert_array_equal(*values)
-    assert counts == [50, 6]  # 49 and all features again; five to verify the store and the last
+    assert counts == [50, 5]  # 49 and all features again; five to verify the store, all last
 
 
 # ------------------------------------------------------------------ several outputs
@@ -822,14 +860,20 @@ def test_games_of_several_outputs(backend, batch_size, tmp_path):
         EvaluatedGame(lambda c: three_outputs(c)[:, 0], n=N, store=path)(EVERY)
 
 
-def test_all_outputs_are_estimated_through_an_evaluated_game(tmp_path):
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_all_outputs_are_estimated_through_an_evaluated_game(n_jobs, tmp_path):
     approximator = OddSHAP(N, random_state=0)
-    game = EvaluatedGame(three_outputs, n=N, store=tmp_path / "s.sqlite")
+    game = EvaluatedGame(three_outputs, n=N, n_jobs=n_jobs, store=tmp_path / "s.sqlite")
     found = approximator.estimate_outputs(40, game)
     for one, other in zip(found, approximator.estimate_outputs(40, three_outputs), strict=True):
         np.testing.assert_array_equal(one.values.values, other.values.values)
-    approximator.estimate_outputs(40, game)
-    assert game.report() == EvaluationReport(evaluated=40, reused=40)
+    again = EvaluatedGame(three_outputs, n=N, n_jobs=n_jobs, store=tmp_path / "s.sqlite")
+    more = approximator.estimate_outputs(50, again)
+    for one, other in zip(more, approximator.estimate_outputs(50, three_outputs), strict=True):
+        np.testing.assert_array_equal(one.values.values, other.values.values)
+    assert again.report() == EvaluationReport(evaluated=10 + 5, reused=40, verified=5)
+    with pytest.raises(GameValueError, match="estimate_outputs"):
+        approximator.approximate(40, again)
 
 
 def test_one_output_in_a_column_is_a_number(tmp_path):
@@ -847,6 +891,23 @@ def test_a_value_that_is_not_finite_names_its_output_and_keeps_the_other_coaliti
     with pytest.raises(GameValueError, match=r"coalition \(3,\) in output 1"):
         wrapped(EVERY)
     assert len(wrapped.store) == 63
+
+
+def test_ten_thousand_outputs_are_held_twice(tmp_path):
+    k = 10_000
+
+    def game(coalitions):
+        return coalitions.sum(axis=1)[:, None] * np.arange(1.0, 1 + k)
+
+    game = EvaluatedGame(game, n=N, store=tmp_path / "s.sqlite")
+    expected = SIZES[:, None] * np.arange(1.0, 1 + k)
+    for _ in range(2):  # from the game, from the store
+        tracemalloc.start()
+        values = game(EVERY)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        np.testing.assert_array_equal(values, expected)
+        assert peak < 2.25 * values.nbytes
 
 
 def test_the_number_of_outputs_must_not_change():
