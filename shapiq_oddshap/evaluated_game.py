@@ -319,7 +319,7 @@ class EvaluatedGame(Game):  # type: ignore[misc]
             if store.format == 1 and self._admitted:
                 msg = (
                     f"The store {store.path} has format 1, which holds the values of one row, and "
-                    "the imputer now explains another row than before. Give another path."
+                    "the imputer has another row or random state than before. Give another path."
                 )
                 raise StoreError(msg)
             if self.verify:

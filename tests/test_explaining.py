@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from shapiq_oddshap import EvaluatedGame, OddGP, OddSHAP, RefitGame, explain
+from shapiq_oddshap import EvaluatedGame, FFDRDCorrected, OddGP, OddSHAP, RefitGame, explain
 from shapiq_oddshap.store import Store
 from tests.helpers import phi_of
 
@@ -40,6 +40,14 @@ class CountingTabPFN:
         # a sum by row, whose rounding does not depend on the number of rows as a product's does
         columns = np.ascontiguousarray(np.column_stack([data, data**2]))
         return np.sin(np.sum(columns * self._weights, axis=1))
+
+
+class SlowTabPFN(CountingTabPFN):
+    """One that leaves time for another fit before it predicts."""
+
+    def predict(self, data):
+        time.sleep(0.002)
+        return super().predict(data)
 
 
 CountingTabPFN.__module__ = "tabpfn.regressor"
@@ -387,6 +395,31 @@ def test_a_refitting_game_predicts_all_rows_of_one_fit(data):
     np.testing.assert_allclose(values[1], target[:10], atol=1e-6)
     part = Ridge(alpha=1e-9).fit(data[:, :3], target).predict(data[:10, :3])
     np.testing.assert_allclose(values[2], part, rtol=1e-12)  # memory layouts may differ
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_threads_do_not_mix_up_fits(data, in_place):
+    model = SlowTabPFN()
+    game = RefitGame(model, data, data[:, 0], data[:3], in_place=in_place)
+    coalitions = np.random.default_rng(1).random((30, N)) < 0.5
+    coalitions = np.unique(coalitions, axis=0)[1:]
+    alone, fits = game(coalitions), game.fits
+    with joblib.parallel_config(backend="threading", n_jobs=4):
+        together = EvaluatedGame(game)(coalitions)
+    np.testing.assert_array_equal(together, alone)
+    assert game.fits == 2 * fits
+    game.restore()
+    assert (model.fits == game.fits == 2 * fits + 1) == in_place
+
+
+def test_threads_do_not_mix_up_rows_of_a_refitted_model(tabpfn, data):
+    explainer = tabpfn(FFDRDCorrected(N, random_state=0))
+    explainer.imputer.model.__class__ = SlowTabPFN
+    serial = explain(explainer, data[:4], 2**N)
+    with joblib.parallel_config(backend="threading"):
+        threads = explain(explainer, data[:4], 2**N, n_jobs=4)
+    for one, other in zip(serial, threads, strict=True):
+        assert_same(one, other.values)
 
 
 def test_a_refitting_game_scores_in_several_ways():
