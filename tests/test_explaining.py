@@ -16,7 +16,15 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from shapiq_oddshap import EvaluatedGame, FFDRDCorrected, OddGP, OddSHAP, RefitGame, explain
+from shapiq_oddshap import (
+    EvaluatedGame,
+    FFDRDCorrected,
+    OddGP,
+    OddSHAP,
+    PairedAllSHAP,
+    RefitGame,
+    explain,
+)
 from shapiq_oddshap.store import Store
 from tests.helpers import phi_of
 
@@ -137,7 +145,7 @@ class Interrupting:
 @pytest.mark.parametrize("classes", [None, "all"])
 def test_half_done_rows_are_resumed_from_a_store(data, classes, tmp_path):
     def run(model, budget=40, store=None, rows=data[:4], **options):
-        explainer = tabular(model, data, OddSHAP(N), class_index=0)
+        explainer = tabular(model, data, PairedAllSHAP(N), class_index=0)
         model.calls = model.rows = 0
         found = explain(
             explainer, rows, budget, class_index=classes, random_state=1, store=store, **options
