@@ -33,8 +33,11 @@ def test_data_valuation_is_killed_resumed_and_extended(tmp_path, jobs):
     stored = int(re.search(r"budget 150: killed when (\d+) values", out)[1])
     assert 50 <= stored <= 150
     # five evaluations more than are missing verify the store
-    assert f"budget 150: EvaluationReport(evaluated={155 - stored}, reused={stored})" in out
-    assert "budget 300: EvaluationReport(evaluated=155, reused=150)" in out
+    assert (
+        f"budget 150: EvaluationReport(evaluated={155 - stored}, reused={stored}, verified=5)"
+        in out
+    )
+    assert "budget 300: EvaluationReport(evaluated=155, reused=150, verified=5)" in out
     assert out.count("mislabelled") >= 3
     assert [path.name for path in tmp_path.iterdir()] == [store.name]
 
