@@ -49,8 +49,10 @@ def choose(posterior: Posterior, candidates: np.ndarray, seats: np.ndarray) -> n
         posterior.factor, posterior.functionals, lower=True, check_finite=False
     )
     covariances = kernel.shapley_functionals(x) - half[: len(known)].T @ functionals
-    noisy = sum(part.total_variance for part in kernel.parts) + kernel.noise
-    variances = np.maximum(noisy - (half**2).sum(axis=0), kernel.noise)
+    # the variance of a pair before anything is known depends on its size alone
+    _, first, by_size = np.unique(sizes, return_index=True, return_inverse=True)
+    before = np.diag(kernel.gram(x[first], x[first]))[by_size] + kernel.noise
+    variances = np.maximum(before - (half**2).sum(axis=0), kernel.noise)
     outside = _Outside(known, x)
     open_, rows = np.ones(len(x), dtype=bool), []
     for step in range(len(known), len(known) + count):
