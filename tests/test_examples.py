@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -87,3 +88,14 @@ def test_three_metrics_share_the_trainings():
     trainings = int(re.search(r"3 metrics, (\d+) trainings", out)[1])
     assert 100 < trainings < 200
     assert out.count("of them mislabelled") == 3
+
+
+def test_chosen_coalitions_have_less_error_for_the_same_money(tmp_path):
+    plot = tmp_path / "plot.png"
+    out = run_example("error_against_money.py", "--output", str(plot))
+    rows = np.array([line.split() for line in out.splitlines()[1:]], dtype=float)
+    fits, _, chosen, drawn, width = rows.T
+    assert fits.tolist() == [25, 35, 50, 70, 100]
+    assert np.all(np.diff(width) < 0)
+    assert np.mean(np.log(chosen / drawn)) < 0
+    assert plot.read_bytes().startswith(b"\x89PNG")
