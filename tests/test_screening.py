@@ -22,6 +22,7 @@ from shapiq_oddshap import (
     SPEX,
     FixedOrder,
     GivenTerms,
+    NoInteractions,
     OddSHAP,
     PairedAllSHAP,
     ProxySPEX,
@@ -342,3 +343,15 @@ class TestProxies:
     def test_params_and_model_exclude_each_other(self):
         with pytest.raises(ValueError, match="Received params"):
             ProxySPEX({"max_depth": 3}, DecisionTreeRegressor())
+
+
+def test_a_name_whose_strategy_needs_options_asks_for_an_instance(monkeypatch):
+    class Needy(NoInteractions):
+        def __init__(self, groups):
+            self.groups = groups
+
+    monkeypatch.setitem(SCREENERS, "needy", Needy)
+    with pytest.raises(
+        TypeError, match="screener='needy', which has no defaults.*groups.*instance"
+    ):
+        OddSHAP(5, screener="needy")

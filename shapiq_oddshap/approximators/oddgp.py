@@ -122,6 +122,13 @@ class OddGP(ShapleyApproximator):
         if not isinstance(recipe, OddGPRecipe | None):
             msg = f"Received recipe={recipe!r}, but an OddGPRecipe is required, or None."
             raise TypeError(msg)
+        lacking = recipe.without_interactions() if recipe is not None and self.pairwise else ()
+        if lacking:
+            msg = (
+                f"Received max_order=2 and a recipe with {', '.join(lacking)}, which lacks "
+                'add_pair_functionals. Please write it, or declare parities = ("odd",).'
+            )
+            raise ValueError(msg)
         if design not in get_args(DesignName):
             msg = f"Received design={design!r}, but 'auto', 'paired' or 'active' is required."
             raise ValueError(msg)

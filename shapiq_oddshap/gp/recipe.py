@@ -37,3 +37,10 @@ class OddGPRecipe:
     evaluations_per_term: float = 10.0
     correction: bool = True
     max_pairs: int = 8000
+
+    def without_interactions(self) -> tuple[str, ...]:
+        """Return the parts that the even kernel would have, but that tell no interactions."""
+        kinds = (*self.even_parts, *self.size_parts)
+        base = Part.add_pair_functionals
+        lacking = (kind for kind in kinds if "even" in kind.parities)
+        return tuple(kind.__name__ for kind in lacking if kind.add_pair_functionals is base)

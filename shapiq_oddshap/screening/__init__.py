@@ -45,7 +45,7 @@ def resolve_screener(screener: str | Screener) -> Screener:
 
     Raises:
         ValueError: If there is no strategy of that name.
-        TypeError: If the object lacks ``name`` or ``screen``.
+        TypeError: If the object lacks ``name`` or ``screen``, or the named strategy needs options.
 
     Examples:
         >>> resolve_screener("none")
@@ -58,7 +58,11 @@ def resolve_screener(screener: str | Screener) -> Screener:
                 "Please choose one of them or pass a Screener instance."
             )
             raise ValueError(msg)
-        return SCREENERS[screener]()
+        try:
+            return SCREENERS[screener]()
+        except TypeError as error:
+            msg = f"Received screener={screener!r}, which has no defaults: {error}. Please pass an instance."
+            raise TypeError(msg) from error
     if isinstance(screener, type) or not isinstance(screener, Screener):
         msg = (
             f"Received screener={screener!r}, but a name of {sorted(SCREENERS)} or an instance of "

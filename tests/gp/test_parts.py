@@ -35,10 +35,9 @@ CASES = [
         kind(0.6, parity=parity)
         for kind in SIZE_PARTS
         if kind is not ChangingInteractions
-        for parity in ("odd", "even", "both")
+        for parity in kind.parities
     ],
 ]
-_SIZE_KINDS = tuple(SIZE_PARTS)
 
 
 @pytest.fixture(params=CASES, ids=[f"{type(part).__name__}-{part.parity}" for part in CASES])
@@ -63,7 +62,7 @@ def test_kernel_functions_have_the_parity_and_their_matrix_is_a_covariance(part)
 def test_total_variance_bounds_that_at_a_coalition(part):
     diagonal = np.diag(part.variance * part.matrix(X, X))
     assert diagonal.max() <= part.total_variance * (1 + 1e-12)
-    if not isinstance(part, _SIZE_KINDS):
+    if part.independent_terms:
         np.testing.assert_allclose(diagonal, part.total_variance)
 
 
@@ -116,7 +115,7 @@ def test_pair_prior_variances_are_those_of_the_functional(part):
 
 def test_term_variances_are_the_coefficients_variances(part):
     """Where there are any: beta_T is the mean of f chi_T over all coalitions."""
-    if isinstance(part, _SIZE_KINDS):
+    if not part.independent_terms:
         assert not part.term_variances(COALITIONS).any()
         return
     characters = np.array([X[:, term].prod(axis=1) for term in COALITIONS]) / len(COALITIONS)

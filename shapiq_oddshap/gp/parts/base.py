@@ -54,7 +54,7 @@ class Part(ABC):
 
     A new part is a frozen subclass in a file of its own. It gives its matrix at unit variance, the
     Shapley values and the interactions of its kernel functions, and their prior variances; the rest
-    has defaults. ``docs/odd-gp.md`` has a worked example in its section on extending.
+    has defaults. ``docs/extending.md`` has a worked example.
 
     Attributes:
         variance: Prior variance of the part, relative to that of the targets. It is searched, as
@@ -70,6 +70,8 @@ class Part(ABC):
     """Between which each entry of the shape is searched."""
     parities: ClassVar[tuple[Parity, ...]] = ("odd", "even", "both")
     """In which kernels the part may be."""
+    independent_terms: ClassVar[bool] = True
+    """Whether the part is a sum over independent terms, whose variances :meth:`term_variances` gives."""
     most_players: ClassVar[float] = inf
     """With more players the part is left out of a kernel, as it would take too long."""
 
@@ -118,7 +120,10 @@ class Part(ABC):
     def _only_odd(self, method: str) -> None:
         """Refuse to leave out the pairwise interactions of a part that has some."""
         if self.parity != "odd":
-            msg = f"{type(self).__name__} has an even half, but no {method}."
+            msg = (
+                f"{type(self).__name__} has an even half, but no {method}. Please write it, or "
+                'declare parities = ("odd",) if there is none.'
+            )
             raise NotImplementedError(msg)
 
     def add_pair_means(

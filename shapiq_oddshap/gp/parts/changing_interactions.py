@@ -35,6 +35,7 @@ class ChangingInteractions(Part):
     rates: np.ndarray
     length: ClassVar[float] = 0.25
     """How far the coefficients are correlated, as a share of the players."""
+    independent_terms: ClassVar[bool] = False
     parities: ClassVar[tuple[Parity, ...]] = ("odd",)
     most_players: ClassVar[float] = 128
     """The read-out takes the square of the players for every pair."""

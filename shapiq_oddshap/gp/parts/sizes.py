@@ -79,6 +79,8 @@ def _by_row(
 class _SizeFunction(Part):
     """A function of the size; an odd one has ``g(n - s) = -g(s)``."""
 
+    independent_terms: ClassVar[bool] = False
+
     @classmethod
     def start(cls, hints: Hints, parity: Parity = "odd") -> Self:
         """Start with a small variance."""
@@ -157,6 +159,7 @@ class ChangingEffects(Part):
     Each ``h_i`` is a smooth function of its own, correlated over ``length`` of the players.
     """
 
+    independent_terms: ClassVar[bool] = False
     length: ClassVar[float] = 0.25
 
     @classmethod
