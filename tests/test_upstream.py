@@ -7,14 +7,19 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import shapiq
+
+from tests.helpers import TableGame, shapley_by_definition
 
 ROOT = Path(__file__).parents[1]
 TOOL = ROOT / "tools" / "upstream.py"
 sys.path.append(str(TOOL.parent))
 
+import compare_oddshap  # noqa: E402
 import transplant  # noqa: E402
 import upstream  # noqa: E402
 
@@ -255,6 +260,30 @@ def test_only_what_ruff_finds_anew_is_a_finding(tmp_path):
     )
     rules = {finding.split()[1] for finding in checkout.findings()}
     assert {"F401", "F821", "ANN001"} <= rules
+
+
+# --- the comparison that the page quotes
+
+
+def test_the_comparison_takes_exact_values_and_relative_errors():
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=2**5)
+    phi = shapley_by_definition(TableGame(table), 5)
+    np.testing.assert_allclose(compare_oddshap.exact(table), phi, atol=1e-12)
+    found = SimpleNamespace(get_n_order_values=lambda order: 1.1 * phi)
+    builds = SimpleNamespace(approximate=lambda budget, game: found)
+    assert compare_oddshap.error(lambda n, seed: builds, table, 4, 2) == pytest.approx(0.01)
+
+
+@needs_shapiq_1_8
+def test_the_comparison_prints_a_row_for_each_budget(monkeypatch, capsys):
+    table = compare_oddshap.coalitions(8) @ np.arange(8.0)
+    monkeypatch.setattr(compare_oddshap, "games", lambda: [table**1.1, table**0.9])
+    monkeypatch.setattr(sys, "argv", ["compare_oddshap.py", "--factors", "4", "10", "--seeds", "1"])
+    assert compare_oddshap.main() == 0
+    rows = capsys.readouterr().out.splitlines()[1:]
+    assert [row.split()[0] for row in rows] == ["4", "10"]
+    assert all("KernelSHAP" in row and "(1.00)" in row and "OddSHAP" in row for row in rows)
 
 
 # --- moving definitions
