@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 TOOL = ROOT / "tools" / "upstream.py"
 sys.path.append(str(TOOL.parent))
 
+import checkout  # noqa: E402
 import compare_oddshap  # noqa: E402
 import transplant  # noqa: E402
 import upstream  # noqa: E402
@@ -198,13 +199,13 @@ def test_a_patch_by_itself_brings_no_more_than_it_uses(tmp_path):
     run("git", "commit", "--quiet", "--message", "first", cwd=root)
     run(sys.executable, TOOL, root, "--only", "sampler", cwd=root)
     assert "class PairedCoalitionSampler" in (odd / "sampling.py").read_text("utf-8")
-    names = upstream.exported(upstream.Checkout(root))
+    names = upstream.exported(checkout.Checkout(root))
     assert names == ["FFDRD", "FFDRDCorrected", "PairedCoalitionSampler"]
 
 
 def small_checkout(root):
     """Make what the tool takes for a checkout, with next to nothing in it."""
-    regression = root / upstream.APPROXIMATOR / "regression"
+    regression = root / checkout.APPROXIMATOR / "regression"
     regression.mkdir(parents=True)
     (root / "pyproject.toml").write_text(CONFIGURATION)
     (root / "CHANGELOG.md").write_text("# Changelog\n")
@@ -230,7 +231,12 @@ def test_what_is_no_checkout_is_refused(tmp_path):
 
 
 def test_a_passage_that_shapiq_changed_is_named_with_the_remedy(tmp_path):
-    complaint = refused(small_checkout(tmp_path))
+    root = small_checkout(tmp_path)
+    before = {path: path.read_text() for path in root.rglob("*.*") if path.is_file()}
+    complaint = refused(root, "--only", "oddgp")  # pyproject.toml is changed before
+    assert "src/shapiq/approximator/__init__.py: shapiq has moved it" in complaint
+    assert {path: path.read_text() for path in root.rglob("*.*") if path.is_file()} == before
+    complaint = refused(root)
     assert "regression/oddshap.py holds none of these passages exactly once" in complaint
     assert "adapt the edit in tools/upstream.py" in complaint
 
@@ -249,16 +255,16 @@ def test_help_lists_the_patches():
 
 
 def test_a_passage_that_this_package_changed_is_named():
-    with pytest.raises(upstream.UpstreamError, match="proxy.py does not hold this passage"):
+    with pytest.raises(checkout.UpstreamError, match="proxy.py does not hold this passage"):
         upstream.amended("proxy.py", "nothing of the kind\n")
 
 
 def test_only_what_ruff_finds_anew_is_a_finding(tmp_path):
-    checkout = upstream.Checkout(small_checkout(tmp_path))
-    checkout.write(
+    tree = checkout.Checkout(small_checkout(tmp_path))
+    tree.write(
         "src/shapiq/new.py", '"""New."""\n\nimport os\n\n\ndef f(x):\n    """Do."""\n    return y\n'
     )
-    rules = {finding.split()[1] for finding in checkout.findings()}
+    rules = {finding.split()[1] for finding in tree.findings()}
     assert {"F401", "F821", "ANN001"} <= rules
 
 

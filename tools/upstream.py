@@ -11,28 +11,23 @@ from __future__ import annotations
 
 import argparse
 import ast
-import difflib
 import re
-import subprocess
 import sys
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from checkout import APPROXIMATOR, LAID, TESTS, Checkout, Pair, UpstreamError
 from transplant import Package, TransplantError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["PATCHES", "Checkout", "UpstreamError", "lay", "main"]
+__all__ = ["PATCHES", "lay", "main"]
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = Path(__file__).resolve().with_name("shapiq_files")
 ODD = "shapiq.approximator.odd"
-APPROXIMATOR = "src/shapiq/approximator"
-LAID = f"{APPROXIMATOR}/odd"
-TESTS = "tests/shapiq/tests_unit"
 
 EXPORTS = {
     "FFDRD": "shapiq_oddshap.approximators.ffd",
@@ -47,209 +42,6 @@ RENAMED = {"shapiq_adapter": "adapter", "parts": "kernel_parts"}
 
 HOMES = {"InteractionValues": "shapiq.interaction_values", "Game": "shapiq.game"}
 """Where shapiq defines what we import from its top level, which imports the approximators itself."""
-
-_ROUNDS = 4
-Pair = tuple[str, str]
-
-
-class UpstreamError(RuntimeError):
-    """A checkout is not as expected."""
-
-
-# --- the checkout ------------------------------------------------------------------------------
-
-
-class Checkout:
-    """A working tree of shapiq, and what a patch changed in it."""
-
-    def __init__(self, root: Path) -> None:
-        """Look at the tree.
-
-        Args:
-            root: Its folder.
-
-        Raises:
-            UpstreamError: If it is no checkout of a shapiq with OddSHAP, or has uncommitted changes.
-        """
-        self.root = root
-        for needed in ("pyproject.toml", f"{APPROXIMATOR}/regression/oddshap.py"):
-            if not (root / needed).is_file():
-                msg = f"Received {root}, but there is no {needed}: a checkout of shapiq >= 1.6 is needed."
-                raise UpstreamError(msg)
-        self.is_repository = (root / ".git").exists()
-        if self.is_repository and (dirty := self._git("status", "--porcelain", "-uno")):
-            msg = f"{root} has uncommitted changes. Please commit or stash them:\n{dirty}"
-            raise UpstreamError(msg)
-        self.changed: dict[str, Pair] = {}
-        self.tested = self.has(TESTS)  # a source distribution has no tests
-        # rules of a version of ruff that is newer than shapiq's own
-        self._kinds = {line.split()[1] for line in self._found(["."])}
-
-    def has(self, path: str) -> bool:
-        """Tell whether there is such a file or folder."""
-        return (self.root / path).exists()
-
-    def read(self, path: str) -> str:
-        """Return a file's text."""
-        if not self.has(path):
-            msg = f"{self.root} has no {path}: shapiq has moved it. Please adapt tools/upstream.py."
-            raise UpstreamError(msg)
-        return (self.root / path).read_text("utf-8")
-
-    def write(self, path: str, text: str) -> None:
-        """Write a file.
-
-        Args:
-            path: Its place, from the root.
-            text: What it will hold.
-        """
-        place = self.root / path
-        before = place.read_text("utf-8") if place.exists() else ""
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, "utf-8", newline="\n")
-        self._record(path, before, text)
-
-    def _record(self, path: str, before: str, after: str) -> None:
-        """Keep what a file held at first and holds now."""
-        first, _ = self.changed.pop(path, (before, ""))
-        if first != after:
-            self.changed[path] = (first, after)
-
-    def edit(self, path: str, *ways: Pair) -> None:
-        """Replace a passage that occurs once.
-
-        Args:
-            path: The file.
-            ways: Passages and what takes their place; the first that is there counts.
-
-        Raises:
-            UpstreamError: If there is none of them, or it is there more than once.
-        """
-        text = self.read(path)
-        for old, new in ways:
-            if text.count(old) == 1:
-                self.write(path, text.replace(old, new))
-                return
-        counts = {old: text.count(old) for old, _ in ways}
-        msg = (
-            f"{path} holds none of these passages exactly once: {counts}. shapiq has changed there: "
-            "please look at the passage and adapt the edit in tools/upstream.py."
-        )
-        raise UpstreamError(msg)
-
-    def substitute(
-        self, path: str, pattern: str, new: str | Callable[[re.Match[str]], str]
-    ) -> None:
-        """Replace every match of a pattern, of which there has to be one; as :meth:`edit`."""
-        text, count = re.subn(pattern, new, self.read(path))
-        if count == 0:
-            msg = (
-                f"{path} has nothing like {pattern!r}. shapiq has changed there: please look at the "
-                "file and adapt the pattern in tools/upstream.py."
-            )
-            raise UpstreamError(msg)
-        self.write(path, text)
-
-    def tidy(self) -> None:
-        """Sort imports and format as shapiq does, and drop comments to rules that it does not have."""
-        files = [path for path in self.changed if path.endswith(".py")]
-        new = [path for path in files if not self.changed[path][0] or path.startswith(f"{LAID}/")]
-        for some, fixed in ((files, "I001"), (new, "I001,RUF100")):
-            self._ruff("check", "--fix-only", "--fixable", fixed, files=some)
-        self._ruff("format", files=files)
-        for path in files:
-            self._record(path, "", self.read(path))
-
-    def findings(self) -> list[str]:
-        """Return what ruff finds in the changed files and nowhere in shapiq as it was."""
-        files = [path for path in self.changed if path.endswith(".py")]
-        return [line for line in self._found(files) if line.split()[1] not in self._kinds]
-
-    def _found(self, files: list[str]) -> list[str]:
-        """Return ruff's findings, one a line, beginning with their place."""
-        options = ["--output-format", "concise", "--exit-zero"]
-        return self._ruff("check", *options, files=files).splitlines()
-
-    def _ruff(self, *arguments: str, files: list[str]) -> str:
-        """Run ruff on files and return what it says."""
-        if not files:
-            return ""
-        done = subprocess.run(
-            [sys.executable, "-m", "ruff", *arguments, "--no-cache", "--quiet", "--", *files],
-            cwd=self.root,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-        )
-        if done.returncode:
-            msg = f"ruff failed; `pip install ruff` if it is missing:\n{done.stderr}"
-            raise UpstreamError(msg)
-        return done.stdout
-
-    def silence(self) -> int:
-        """Tell ty, where it is installed, what it cannot know of the new modules; return how much."""
-        files = [path for path in self.changed if path.startswith(f"{LAID}/")]
-        if not files or find_spec("ty") is None:
-            return 0
-        for _ in range(_ROUNDS):  # a comment may make ruff wrap its line, and so be out of place
-            findings = self._found_by_ty(files)
-            if not findings:
-                break
-            for path, line, rule in findings:
-                lines = self.read(path).splitlines(keepends=True)
-                bare = lines[line - 1].split("  # ty: ignore")[0].rstrip()
-                comment = "" if rule == "unused-ignore-comment" else f"  # ty: ignore[{rule}]"
-                lines[line - 1] = f"{bare}{comment}\n"
-                self.write(path, "".join(lines))
-            self.tidy()
-        return sum(self.read(path).count("# ty: ignore") for path in files)
-
-    def _found_by_ty(self, files: list[str]) -> list[tuple[str, int, str]]:
-        """Return the file, the line and the rule of what ty finds in files."""
-        command = [sys.executable, "-m", "ty", "check", "--python", sys.prefix, "--exit-zero"]
-        done = subprocess.run(
-            [*command, "--output-format", "concise", *files],
-            cwd=self.root,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-        )
-        found = re.findall(r"^(.+?):(\d+):\d+: \w+\[([\w-]+)\]", done.stdout, re.MULTILINE)
-        return sorted({(path, int(line), rule) for path, line, rule in found if path in files})
-
-    def diff(self) -> str:
-        """Return the changes as a unified diff."""
-        lines: list[str] = []
-        for path, (before, after) in sorted(self.changed.items()):
-            lines += difflib.unified_diff(
-                before.splitlines(keepends=True),
-                after.splitlines(keepends=True),
-                f"a/{path}" if before else "/dev/null",
-                f"b/{path}",
-            )
-        return "".join(lines)
-
-    def branch(self, name: str) -> None:
-        """Start a branch."""
-        self._git("switch", "--create", name)
-
-    def commit(self, message: str) -> None:
-        """Commit the changed files."""
-        self._git("add", "--", *self.changed)
-        self._git("commit", "--quiet", "--message", message)
-
-    def _git(self, *arguments: str) -> str:
-        done = subprocess.run(
-            ["git", *arguments],  # noqa: S607
-            cwd=self.root,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-        )
-        if done.returncode:
-            msg = f"git {' '.join(arguments)} failed: {done.stderr.strip()}"
-            raise UpstreamError(msg)
-        return done.stdout.strip()
 
 
 # --- the package's modules, as shapiq wants them -------------------------------------------------
@@ -451,6 +243,10 @@ def lay(checkout: Checkout, names: list[str]) -> None:
     for module in list(reached):
         for parent in _folders(module):
             reached.setdefault(parent, frozenset())
+    targets = [module_name(module) for module in reached]
+    if clash := {target for target in targets if targets.count(target) > 1}:
+        msg = f"Several modules would become {clash}. Please rename one in tools/upstream.py."
+        raise UpstreamError(msg)
     for module, kept in sorted(reached.items()):
         inner = "/__init__" if package.is_package(module) else ""
         source = f"{module.replace('.', '/')}{inner}.py".removeprefix("shapiq_oddshap/")
@@ -934,17 +730,8 @@ def main(arguments: list[str] | None = None) -> int:
             checkout.branch(options.branch)
         for number, (name, patch) in enumerate(PATCHES.items(), start=1):
             if options.only is None or name in options.only:
-                patch.apply(checkout)
-                checkout.tidy()
-                silenced = checkout.silence()
-                print(f"{name}: {len(checkout.changed)} files, {patch.title}")
-                if silenced:
-                    print(f"  {silenced} comments to ty")
-                print(*(f"  {finding}\n" for finding in checkout.findings()), sep="", end="")
-                if options.diffs:
-                    options.diffs.mkdir(parents=True, exist_ok=True)
-                    place = options.diffs / f"{number:04}-{name}.patch"
-                    place.write_text(f"Subject: {patch.title}\n\n{checkout.diff()}", "utf-8")
+                place = options.diffs and options.diffs / f"{number:04}-{name}.patch"
+                _lay(checkout, name, patch, place)
                 if commits:
                     checkout.commit(patch.title)
                 checkout.changed.clear()
@@ -952,6 +739,25 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _lay(checkout: Checkout, name: str, patch: Patch, place: Path | None) -> None:
+    """Lay a patch, all of it or nothing, and say what there is to say of it."""
+    try:
+        patch.apply(checkout)
+        checkout.tidy()
+        silenced = checkout.silence()
+    except (UpstreamError, TransplantError):
+        checkout.undo()
+        raise
+    print(f"{name}: {len(checkout.changed)} files, {patch.title}")
+    if silenced:
+        print(f"  {silenced} comments to ty")
+    for finding in checkout.findings():
+        print(f"  {finding}")
+    if place:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(f"Subject: {patch.title}\n\n{checkout.diff()}", "utf-8")
 
 
 if __name__ == "__main__":
