@@ -29,12 +29,15 @@ $(LOWEST)/.installed: pyproject.toml
 test-middle: $(MIDDLE:%=test-shapiq-%)
 
 test-shapiq-%: .venv-shapiq-%/.installed
-	.venv-shapiq-$*/bin/python -m pytest -q tests/test_registration.py tests/test_fouriershap.py
+	.venv-shapiq-$*/bin/python -m pytest -q -n 2 tests/test_registration.py tests/test_explaining.py \
+		tests/test_oddshap.py tests/test_sampling.py tests/test_theorems.py tests/test_fouriershap.py \
+		tests/test_ffd.py tests/test_ablations.py tests/contract/test_orders.py tests/contract/test_fitting_in.py \
+		-k "not silence and not memory"
 
 .PRECIOUS: .venv-shapiq-%/.installed
 .venv-shapiq-%/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-shapiq-$*
-	.venv-shapiq-$*/bin/python -m pip install --quiet --no-compile "shapiq==$*.*" -e . hypothesis pytest scikit-learn
+	.venv-shapiq-$*/bin/python -m pip install --quiet --no-compile "shapiq==$*.*" -e . hypothesis pytest pytest-xdist scikit-learn
 	touch $@
 
 check: $(VENV)/.dev

@@ -1,14 +1,29 @@
 """The parity (Fourier) basis of set functions and its closed-form Shapley values.
 
 A *term* is a set of players T with the basis function χ_T(S) = (-1)^|S ∩ T|. Terms are boolean
-rows of shape ``(n_terms, n)``; signs are +1 for absent and -1 for present players.
+rows of shape ``(n_terms, n)``, which may be sparse; signs are +1 for absent and -1 for present
+players.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TypeAlias
 
-__all__ = ["pair_indices", "pairwise_interactions", "parities", "shapley_values", "singletons"]
+import numpy as np
+from scipy import sparse
+
+__all__ = [
+    "Terms",
+    "pair_indices",
+    "pairwise_interactions",
+    "parities",
+    "shapley_values",
+    "singletons",
+    "sparse_singletons",
+]
+
+Terms: TypeAlias = np.ndarray | sparse.csr_array
+"""Terms as boolean rows, shape ``(n_terms, n)``."""
 
 
 def singletons(n: int) -> np.ndarray:
@@ -16,7 +31,20 @@ def singletons(n: int) -> np.ndarray:
     return np.eye(n, dtype=bool)
 
 
-def parities(terms: np.ndarray, coalitions: np.ndarray) -> np.ndarray:
+def sparse_singletons(n: int) -> sparse.csr_array:
+    """Return :func:`singletons` without the n² entries, for more players than evaluations."""
+    return sparse.csr_array(sparse.eye(n, dtype=bool, format="csr"))
+
+
+def _members(terms: Terms) -> tuple[np.ndarray, np.ndarray]:
+    """Return the order of every term, and their players, one term after the other."""
+    if isinstance(terms, np.ndarray):
+        rows, players = np.nonzero(terms)
+        return np.bincount(rows, minlength=len(terms)), players
+    return np.diff(terms.indptr), terms.indices
+
+
+def parities(terms: Terms, coalitions: np.ndarray) -> np.ndarray:
     """Evaluate the basis functions χ_T(S) = (-1)^|S ∩ T| (paper, Section 3.2).
 
     Args:
@@ -31,19 +59,19 @@ def parities(terms: np.ndarray, coalitions: np.ndarray) -> np.ndarray:
         array([[ 1, -1]], dtype=int8)
     """
     signs = np.ascontiguousarray(1 - 2 * coalitions.T.astype(np.int8))
-    columns = np.ones((len(terms), len(coalitions)), dtype=np.int8)
-    orders = terms.sum(axis=1)
+    orders, members = _members(terms)
+    columns = np.ones((len(orders), len(coalitions)), dtype=np.int8)
+    starts = np.cumsum(orders) - orders
     for order in np.unique(orders[orders > 0]):
         rows = np.flatnonzero(orders == order)
-        players = np.nonzero(terms[rows])[1].reshape(len(rows), order)
-        product = signs[players[:, 0]]
+        product = signs[members[starts[rows]]]
         for position in range(1, order):
-            product *= signs[players[:, position]]
+            product *= signs[members[starts[rows] + position]]
         columns[rows] = product
     return columns
 
 
-def shapley_values(coefficients: np.ndarray, terms: np.ndarray) -> np.ndarray:
+def shapley_values(coefficients: np.ndarray, terms: Terms) -> np.ndarray:
     """Read Shapley values off Fourier coefficients: φ_i = -2 Σ_{T∋i, |T| odd} β_T / |T|.
 
     Even terms carry no Shapley value (paper, Observation 3.1) and are left out.
@@ -59,9 +87,9 @@ def shapley_values(coefficients: np.ndarray, terms: np.ndarray) -> np.ndarray:
         >>> shapley_values(np.array([3.0]), np.array([[True, True, False, True]]))
         array([-2., -2.,  0., -2.])
     """
-    orders = terms.sum(axis=1)
-    odd = orders % 2 == 1
-    return -2.0 * (coefficients[odd] / orders[odd]) @ terms[odd].astype(float)
+    orders, players = _members(terms)
+    shares = np.where(orders % 2 == 1, coefficients / np.maximum(orders, 1), 0.0)
+    return -2.0 * np.bincount(players, np.repeat(shares, orders), minlength=terms.shape[1])
 
 
 def pair_indices(n: int) -> tuple[np.ndarray, np.ndarray]:

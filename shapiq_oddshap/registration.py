@@ -6,13 +6,11 @@ import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from shapiq_oddshap.approximators import APPROXIMATORS
-from shapiq_oddshap.approximators.base import offer
-from shapiq_oddshap.shapiq_adapter import explainer_approximators
+from shapiq_oddshap.approximators.base import ShapleyApproximator, offer
+from shapiq_oddshap.shapiq_adapter import explainer_approximators, watch_explainers
 
 if TYPE_CHECKING:
     from shapiq.approximator.base import Approximator
-
-    from shapiq_oddshap.approximators.base import ShapleyApproximator
 
 __all__ = ["register", "unregister"]
 
@@ -33,13 +31,28 @@ class _Entry(dict[str, Any]):
         raise ValueError(msg)
 
 
+def _refuse_another_index(approximator: object, index: str, max_order: int) -> None:
+    """Refuse an instance of ours that computes something else than the explainer was asked for."""
+    if not isinstance(approximator, ShapleyApproximator):
+        return
+    own = (approximator.index, approximator.max_order)
+    if own != (index, max_order):
+        kind = type(approximator).__name__
+        msg = (
+            f"Received an explainer of index={index!r}, max_order={max_order} and {kind} of "
+            f"index={own[0]!r}, max_order={own[1]}. Please give both the same, e.g. the explainer "
+            f"index={own[0]!r}, max_order={own[1]}."
+        )
+        raise ValueError(msg)
+
+
 def register(*, overwrite: bool = False) -> None:
     """Make the package's approximators known to shapiq's explainers by name.
 
     Importing the package does this. A name that shapiq itself has brought is left alone, with a
-    warning, unless ``overwrite`` is set. By name, an index that an approximator does not offer is
-    refused. An instance is not told which index the explainer was given, and computes its own, which
-    the result names.
+    warning, unless ``overwrite`` is set. From then on the explainers refuse, with a ``ValueError``,
+    an index that an approximator does not offer, and an instance of the package's of another index
+    or order than their own, which shapiq would take in silence.
 
     Args:
         overwrite: Whether to replace shapiq's own approximators of the same names.
@@ -48,6 +61,7 @@ def register(*, overwrite: bool = False) -> None:
         >>> import shapiq, shapiq_oddshap
         >>> shapiq_oddshap.register()
     """
+    watch_explainers(_refuse_another_index)
     table = explainer_approximators()
     for name, approximator in APPROXIMATORS.items():
         present = table.get(name)
@@ -67,6 +81,7 @@ def register(*, overwrite: bool = False) -> None:
 
 def unregister() -> None:
     """Undo :func:`register`; what it replaced comes back."""
+    watch_explainers(None)
     table = explainer_approximators()
     for name in APPROXIMATORS:
         if isinstance(table.get(name), _Entry):

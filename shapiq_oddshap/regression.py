@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import scipy.linalg
+from scipy import sparse
 
-from shapiq_oddshap.fourier import parities, singletons
+from shapiq_oddshap.fourier import parities, sparse_singletons
 from shapiq_oddshap.sample import BLOCK, has_parity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from shapiq_oddshap.fourier import Terms
     from shapiq_oddshap.sample import Parity, Sample
 
     Normal = tuple[np.ndarray, np.ndarray]
@@ -61,7 +63,7 @@ class Fit:
     """A solved regression.
 
     Attributes:
-        terms: The terms as boolean rows, shape ``(n_terms, n)``.
+        terms: The terms as boolean rows, shape ``(n_terms, n)``; sparse ones where such were given.
         coefficients: β, shape ``(n_terms,)``.
         solver: ``"cholesky"`` (normal equations) or ``"lstsq"`` (rank-revealing).
         condition: 1-norm condition estimate of the normal matrix; ``None`` if it was not formed.
@@ -70,7 +72,7 @@ class Fit:
             of the game; infinite where it is not known.
     """
 
-    terms: np.ndarray
+    terms: Terms
     coefficients: np.ndarray
     solver: str
     condition: float | None
@@ -79,7 +81,7 @@ class Fit:
 
 
 def constrained_least_squares(
-    terms: np.ndarray,
+    terms: Terms,
     coalitions: np.ndarray,
     targets: np.ndarray,
     weights: np.ndarray,
@@ -104,14 +106,14 @@ def constrained_least_squares(
         The coefficients with the solver and the condition estimate.
     """
     design = _Design(terms, coalitions, targets, np.sqrt(weights))
-    enough = len(coalitions) >= len(terms) - len(constraints)
+    enough = len(coalitions) >= design.n_terms - len(constraints)
     normal = design.normal_equations() if enough else None
     beta, solver, condition = _solve(design, constraints, totals, normal)
     return Fit(terms, beta, solver, condition)
 
 
 def fit_terms(
-    sample: Sample, terms: np.ndarray, parity: Parity, size_effects: SizeEffects = "none"
+    sample: Sample, terms: Terms, parity: Parity, size_effects: SizeEffects = "none"
 ) -> Fit:
     """Regress a game, or one component of it, on terms, exactly at the empty and the grand one.
 
@@ -135,7 +137,7 @@ def fit_terms(
         f(∅) for ``"both"`` and to (f(∅) + f([n])) / 2 for ``"even"``.
     """
     if parity != "odd":
-        terms = np.concatenate([np.zeros((1, sample.n), dtype=bool), terms])
+        terms = _with_constant(terms)
     coalitions, targets, weights = _rows(sample, parity)
     constraints, totals = _ends(sample, terms, parity)
     if size_effects == "none":
@@ -181,6 +183,14 @@ def size_columns(coalitions: np.ndarray, parity: Parity) -> np.ndarray:
     return basis[new] * np.sqrt(len(sizes))
 
 
+def _with_constant(terms: Terms) -> Terms:
+    """Put the constant, the term of nobody, in front."""
+    constant = np.zeros((1, terms.shape[1]), dtype=bool)
+    if sparse.issparse(terms):
+        return sparse.vstack([sparse.csr_array(constant), terms], format="csr")
+    return np.concatenate([constant, terms])
+
+
 def _rows(sample: Sample, parity: Parity) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the coalitions, targets and weights that a regression is on."""
     if parity != "both":
@@ -190,11 +200,11 @@ def _rows(sample: Sample, parity: Parity) -> tuple[np.ndarray, np.ndarray, np.nd
     return sample.coalitions[2:], sample.values[2:] - sample.empty_value, sample.weights[2:]
 
 
-def _ends(sample: Sample, terms: np.ndarray, parity: Parity) -> tuple[np.ndarray, np.ndarray]:
+def _ends(sample: Sample, terms: Terms, parity: Parity) -> tuple[np.ndarray, np.ndarray]:
     """Return what holds at the empty and the grand coalition, A and b."""
     half = sample.total / 2
     if parity != "both":
-        return np.ones((1, len(terms))), np.array([-half if parity == "odd" else 0.0])
+        return np.ones((1, terms.shape[0])), np.array([-half if parity == "odd" else 0.0])
     is_odd = has_parity(terms.sum(axis=1), "odd")
     return np.array([is_odd, ~is_odd], dtype=float), np.array([-half, half])
 
@@ -212,7 +222,7 @@ def _fit_sized(
 
     Both are solved from the same normal equations.
     """
-    count, rows = len(design.terms), len(design.coalitions)
+    count, rows = design.n_terms, len(design.coalitions)
     sized = replace(design, columns=size_columns(design.coalitions, parity))
     normal = sized.normal_equations() if rows >= count - len(constraints) else None
     plain = None if normal is None else (normal[0][:count, :count], normal[1][:count])
@@ -307,7 +317,8 @@ def main_effects(sample: Sample) -> np.ndarray:
         The values in units of the game, shape ``(m,)``.
     """
     rows = sample.component("odd")
-    design = _Design(singletons(sample.n), rows.coalitions, rows.targets, np.sqrt(rows.weights))
+    terms = sparse_singletons(sample.n)
+    design = _Design(terms, rows.coalitions, rows.targets, np.sqrt(rows.weights))
     constraints, totals = _ends(sample, design.terms, "odd")
     enough = len(rows.targets) >= sample.n - 1
     normal = design.normal_equations(rows.singletons_gram) if enough else None
@@ -337,7 +348,7 @@ def ridge_with_sizes(sample: Sample) -> Fit:
     rows, n = sample.component("odd"), sample.n
     columns = size_columns(rows.coalitions, "odd")
     design = _Design(
-        singletons(n), rows.coalitions, rows.targets, np.ones(len(rows.targets)), columns
+        sparse_singletons(n), rows.coalitions, rows.targets, np.ones(len(rows.targets)), columns
     )
     dense = np.concatenate([1.0 - 2.0 * rows.coalitions, columns.T], axis=1)
     beta, error = np.zeros(design.width), np.inf
@@ -414,16 +425,21 @@ class _Design:
         columns: Further columns of the design as rows, shape ``(k, rows)``; ``None`` for none.
     """
 
-    terms: np.ndarray
+    terms: Terms
     coalitions: np.ndarray
     targets: np.ndarray
     root_weights: np.ndarray
     columns: np.ndarray | None = None
 
     @property
+    def n_terms(self) -> int:
+        """Number of terms."""
+        return int(self.terms.shape[0])
+
+    @property
     def width(self) -> int:
         """Number of columns."""
-        return len(self.terms) + (0 if self.columns is None else len(self.columns))
+        return self.n_terms + (0 if self.columns is None else len(self.columns))
 
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield blocks of shape ``(width, block)`` with their targets."""

@@ -99,7 +99,7 @@ class Linear:
             few = len(rows.targets) < _PAIRS_PER_PLAYER * sample.n
             if ridge.error < error or (few and error > _EXACT * ridge.error):
                 return _read(ridge, ridge.error)
-        return _read(fit_terms(sample, fourier.singletons(sample.n), self.parity), error)
+        return _read(fit_terms(sample, fourier.sparse_singletons(sample.n), self.parity), error)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Everything private or version-dependent of shapiq that the package touches.
 
 Supported are shapiq 1.4.1 (the newest for Python 3.11) to 1.8. Private and stable over these:
-the explainers' ``APPROXIMATOR_CONFIGURATIONS``, ``Approximator._random_state``, ``_rng`` and
+the explainers' ``APPROXIMATOR_CONFIGURATIONS`` and ``setup_approximator``, ``Approximator._random_state``, ``_rng`` and
 ``_sampler``, the arrays that ``CoalitionSampler`` keeps its sample in, and ``Imputer._rng`` and
 ``_predict_function``.
 """
@@ -9,6 +9,7 @@ the explainers' ``APPROXIMATOR_CONFIGURATIONS``, ``Approximator._random_state``,
 from __future__ import annotations
 
 import copy
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from shapiq import Explainer
 
     Predict = Callable[[np.ndarray], np.ndarray]
+    Check = Callable[[object, str, int], None]
 
 __all__ = [
     "EveryClass",
@@ -38,6 +40,7 @@ __all__ = [
     "is_imputer",
     "rebased",
     "refits_after_a_call",
+    "watch_explainers",
 ]
 
 
@@ -45,6 +48,43 @@ def explainer_approximators() -> MutableMapping[str, dict[str, type[Approximator
     """Return the mutable table in which shapiq's explainers look up ``approximator="name"``."""
     table: MutableMapping[str, dict[str, type[Approximator]]] = APPROXIMATOR_CONFIGURATIONS
     return table
+
+
+def watch_explainers(check: Check | None) -> None:
+    """Let a check see the approximator, the index and the order that an explainer is made with.
+
+    shapiq hands an instance through without a look at its index, and never tells it of the
+    explainer's; so that the function which does so is wrapped, where explainers look it up.
+
+    Args:
+        check: Raises what the explainer shall; ``None`` takes the check away.
+    """
+    for name in ("agnostic", "tabular"):  # TabPFN's explainer is a tabular one
+        module = import_module(f"shapiq.explainer.{name}")
+        setup = module.setup_approximator
+        setup = setup.setup if isinstance(setup, _WatchedSetup) else setup
+        module.setup_approximator = setup if check is None else _WatchedSetup(setup, check)  # type: ignore[attr-defined]
+
+
+class _WatchedSetup:
+    """shapiq's ``setup_approximator`` after a check."""
+
+    def __init__(self, setup: Callable[..., Approximator], check: Check) -> None:
+        """Keep both."""
+        self.setup = setup
+        self._check = check
+
+    def __call__(
+        self,
+        approximator: Any,  # noqa: ANN401 - a name or an instance
+        index: str,
+        max_order: int,
+        n_players: int,
+        random_state: int | None = None,
+    ) -> Approximator:
+        """Check and set up; the arguments are shapiq's."""
+        self._check(approximator, index, max_order)
+        return self.setup(approximator, index, max_order, n_players, random_state)
 
 
 def is_imputer(game: object) -> bool:

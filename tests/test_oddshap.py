@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import tracemalloc
 import warnings
 from importlib.metadata import version
 
@@ -77,7 +78,9 @@ def test_same_support_and_coalitions_as_shapiqs_oddshap(n, budget):
     np.testing.assert_allclose(phi_of(ours.approximate(budget, game)), expected, atol=1e-8)
 
 
-@needs_shapiq_1_6
+@pytest.mark.skipif(
+    not hasattr(shapiq.approximator, "LeverageSHAP"), reason="shapiq's LeverageSHAP came with 1.7"
+)
 @pytest.mark.parametrize(("n", "budget"), [(7, 60), (12, 400), (25, 200)])
 def test_no_screener_on_the_same_coalitions_is_leverageshap(n, budget):
     game = random_game(n) if n < 20 else smooth_game(n)
@@ -392,3 +395,28 @@ def test_every_name_of_the_explainers_is_public():
     assert {cls.__name__ for cls in shapiq_oddshap.APPROXIMATORS.values()} <= set(
         shapiq_oddshap.__all__
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "mebibytes"),
+    [
+        (OddSHAP, {"low_budget": "linear"}, 80),
+        (UnpairedAllSHAP, {"low_budget": "linear"}, 80),
+        (
+            OddSHAP,
+            {"proxy_params": {"num_iterations": 5}},
+            400,
+        ),  # mostly the sizes' prior variances, for the intervals
+    ],
+)
+def test_memory_of_thousands_of_players_follows_what_is_drawn(kind, options, mebibytes):
+    """The n x n singletons alone would be 95 MiB as bytes, and eight times as much as floats."""
+    n, budget = 10_000, 200
+    weights = np.random.default_rng(0).normal(size=n)
+    estimator = kind(n, random_state=0, **options)
+    tracemalloc.start()
+    phi = phi_of(estimator.approximate(budget, lambda coalitions: coalitions @ weights))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert phi.sum() == pytest.approx(weights.sum())
+    assert peak < mebibytes * 2**20

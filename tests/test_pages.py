@@ -4,6 +4,7 @@ import re
 import shlex
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -56,8 +57,10 @@ def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
     plt.switch_backend("Agg")
     monkeypatch.chdir(tmp_path)
     names = {"retrain_and_score": lambda coalitions: coalitions.sum(axis=1) ** 1.5}
-    for code in blocks(page, "python"):
-        exec(compile(code, str(page), "exec"), names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # what a reader runs first does not complain
+        for code in blocks(page, "python"):
+            exec(compile(code, str(page), "exec"), names)
     plt.close("all")
     if page.name == "README.md":  # of the 800, those that the first call has paid
         assert names["game"].report().reused >= 400

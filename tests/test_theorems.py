@@ -11,6 +11,7 @@ from shapiq_oddshap.fourier import (
     parities,
     shapley_values,
     singletons,
+    sparse_singletons,
 )
 from shapiq_oddshap.pairwise import regressed_interactions
 from shapiq_oddshap.regression import constrained_least_squares, fit_terms
@@ -55,6 +56,21 @@ def paired_sample(budget, seed=0):
     coalitions = sampler.coalitions_matrix
     game = random_game(N, seed)
     return Sample(coalitions, game(coalitions), size_weights(coalitions)), game
+
+
+@pytest.mark.parametrize("parity", ["odd", "both"])
+@pytest.mark.parametrize("budget", [10, 40])
+def test_sparse_singletons_are_the_dense_ones(parity, budget):
+    sample, _ = paired_sample(budget)
+    sparse, dense = sparse_singletons(N), singletons(N)
+    np.testing.assert_array_equal(
+        parities(sparse, sample.coalitions), parities(dense, sample.coalitions)
+    )
+    fits = [fit_terms(sample, terms, parity) for terms in (sparse, dense)]
+    np.testing.assert_array_equal(fits[0].terms.toarray(), fits[1].terms)
+    np.testing.assert_array_equal(fits[0].coefficients, fits[1].coefficients)
+    values = [shapley_values(fit.coefficients, fit.terms) for fit in fits]
+    np.testing.assert_array_equal(*values)
 
 
 def test_shapley_values_of_odd_and_even_parts():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import shapiq
 
-from shapiq_oddshap import Estimate
+from shapiq_oddshap import Estimate, OddSHAP
 from shapiq_oddshap.approximators import APPROXIMATORS
 from tests.helpers import phi_of, smooth_game
 
@@ -85,6 +85,41 @@ def test_the_benchmark_runner_runs_it(approximator):
         approximator, n_players=5, index="SV", order=1, random_state=0
     )
     assert built == approximator(5, random_state=0)
+
+
+class PaperOddSHAP(OddSHAP):
+    """A preset as a class, as the page on benchmarks has it."""
+
+    def __init__(self, n, **options):
+        super().__init__(**OddSHAP.paper(n).options() | options)
+
+
+def test_presets_are_classes_for_the_benchmark_runner():
+    """It takes classes alone, and passes what their constructors accept."""
+    preset = PaperOddSHAP(6, random_state=3)
+    assert preset.options() == OddSHAP.paper(6, random_state=3).options()
+    pytest.importorskip("shapiq_benchmark.runner", reason="came with shapiq 1.8")
+    benchmark = pytest.importorskip("shapiq_benchmark")
+    game = SmoothGame()
+    results = benchmark.run(
+        benchmark.Benchmark(game), APPROXIMATORS | {"paper": PaperOddSHAP}, [40, 256],
+        index="SV", order=1,
+    )  # fmt: skip
+    enough = results[results["budget"] == 2**8]
+    assert set(enough["status"]) == {"ok"}
+    assert enough["mse"].max() < 1e-18
+    paper = OddSHAP.paper(8, random_state=0).approximate(40, game)
+    exact = benchmark.Benchmark(game).exact_values("SV", 1)
+    (row,) = results.query("approximator == 'paper' and budget == 40").to_dict("records")
+    assert row["mse"] == pytest.approx(np.mean((phi_of(paper) - phi_of(exact)) ** 2))
+
+
+class SmoothGame(shapiq.Game):
+    def __init__(self):
+        super().__init__(n_players=8, normalize=False)
+
+    def value_function(self, coalitions):
+        return smooth_game(8)(coalitions)
 
 
 @NAMES
