@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from benchmarks import (
+    active,
     interactions,
     oddgp,
     oddgp_ablation,
@@ -45,6 +46,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     oddgp_ablation.EXPERIMENT,
     interactions.EXPERIMENT,
     suite.EXPERIMENT,
+    active.EXPERIMENT,
 )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from math import comb
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,7 +12,7 @@ import numpy as np
 import shapiq.approximator as shapiq_approximators
 from lightgbm import LGBMRegressor
 
-from shapiq_oddshap.approximators import APPROXIMATORS
+from shapiq_oddshap.approximators import APPROXIMATORS, OddGP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,6 +28,7 @@ __all__ = [
     "Method",
     "MethodUnavailableError",
     "is_ablation",
+    "is_ours",
     "resolve_methods",
     "shapiq_builder",
 ]
@@ -34,6 +37,8 @@ __all__ = [
 _POLYSHAP_LIMIT = 12_000_000
 # Players times evaluations above which shapiq's SVARM takes minutes.
 _SVARM_LIMIT = 1_200_000
+# Players times evaluations above which ShaplEIG, which is fitted after every one, takes minutes.
+_SHAPLEIG_LIMIT = 2_500
 
 
 class MethodUnavailableError(Exception):
@@ -100,6 +105,14 @@ def _lightgbm(name: str, **fixed: object) -> Build:
     return build
 
 
+def _shapleig(n: int, random_state: int, **options: object) -> Approximator[Any]:
+    """Build shapiq's ShaplEIG, whose packages are the extra ``benchmarks-torch``."""
+    if find_spec("botorch") is None:
+        msg = "ShaplEIG needs the extra benchmarks-torch"
+        raise MethodUnavailableError(msg)
+    return shapiq_builder("ShaplEIG", show_progress=False)(n, random_state, **options)
+
+
 def _few_terms(n: int, budget: int) -> bool:
     """Return whether all terms up to order three are few enough."""
     terms = sum(comb(n, order) for order in range(4))
@@ -108,6 +121,8 @@ def _few_terms(n: int, budget: int) -> bool:
 
 METHODS: dict[str, Method] = {
     **{name: _ours(name) for name in APPROXIMATORS},
+    "oddgp-paired": Method(partial(OddGP, design="paired")),
+    "oddgp-active": Method(partial(OddGP, design="active")),
     "msr": Method(_equal_sizes("UnbiasedKernelSHAP")),
     "svarm": Method(_equal_sizes("SVARM"), affordable=lambda n, budget: n * budget <= _SVARM_LIMIT),
     "permutation": Method(shapiq_builder("PermutationSamplingSV")),
@@ -120,6 +135,7 @@ METHODS: dict[str, Method] = {
     "regressionmsr-xgboost": Method(shapiq_builder("RegressionMSR", index="SV")),
     "proxy": Method(_lightgbm("ProxySHAP", max_order=1)),
     "shapiq-oddshap": Method(shapiq_builder("OddSHAP")),
+    "shapleig": Method(_shapleig, affordable=lambda n, budget: n * budget <= _SHAPLEIG_LIMIT),
 }
 """Every method by the name that ``--methods`` takes; shapiq's own OddSHAP is ``shapiq-oddshap``."""
 
@@ -137,6 +153,11 @@ PAPER_NAMES = {
     "oddshap": "OddSHAP",
 }
 """What the paper's table 1 calls a method."""
+
+
+def is_ours(name: str) -> bool:
+    """Return whether a method is one of the package's."""
+    return name in APPROXIMATORS or name.startswith("oddgp-")
 
 
 def is_ablation(name: str) -> bool:

@@ -8,6 +8,7 @@ how outputs share: that was done on small models of scikit-learn's own data sets
 from __future__ import annotations
 
 import time
+import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,10 @@ MOST_ERROR, WORST_ERROR = 0.85, 1.1
 
 MOST_SECONDS = {("OddGP", 15): 0.4, ("OddSHAP", 100): 0.8}
 """Seconds over one by one, at 30 evaluations per player."""
+
+
+MANY, MOST_BYTES = 10_000, 10.0
+"""Outputs whose memory is measured, and the most of it, in sizes of their values' array."""
 
 
 def errors(instances: list[Instance], budget: int, seed: int, *, joint: bool) -> np.ndarray:
@@ -87,6 +92,17 @@ def seconds(approximator: ShapleyApproximator, instances: list[Instance], k: int
     return [middle - start, (time.process_time() - middle) * k / len(some)]
 
 
+def memory(approximator: ShapleyApproximator, instances: list[Instance], k: int) -> float:
+    """Return the peak of a run on k outputs at 30 evaluations per player, in sizes of its values."""
+    budget, outputs = 30 * instances[0].n, [instances[i % len(instances)] for i in range(k)]
+    game = _stacked(outputs)
+    tracemalloc.start()
+    approximator.estimate_outputs(budget, game)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / (8 * budget * k)
+
+
 def _stacked(instances: list[Instance]) -> Values:
     """Return the game of all instances as outputs."""
     return lambda coalitions: np.stack(
@@ -100,6 +116,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--games", default=",".join(GAMES), help="games (default: all)")
     command.add_argument("--tables", type=Path, help="where tables lie")
     command.add_argument("--instances", type=int, default=15, help="rows at most (default: 15)")
+    command.add_argument(
+        "--many", type=int, default=0, help=f"measure the memory of as many outputs, such as {MANY}"
+    )
     command.add_argument("--seeds", type=int, default=2, help="seeds (default: 2)")
 
 
@@ -126,10 +145,25 @@ def run(options: argparse.Namespace, _: Sequence[str]) -> int:
         print(f"{TIMED} at 4 n and 10 n: {mean:.2f} (target {MOST_ERROR})\n")
         if mean > MOST_ERROR:
             missed.append(f"errors of {TIMED}: {mean:.2f}")
-        missed += _print_seconds(resolve_games([TIMED], options.tables, [])[0])
+        source = resolve_games([TIMED], options.tables, [])[0]
+        missed += _print_seconds(source)
+        if options.many:
+            missed += _print_memory(source, options.many)
     for miss in missed:
         print(f"missed: {miss}")
     return int(options.check and bool(missed))
+
+
+def _print_memory(source: Source, k: int) -> list[str]:
+    """Print the memory of very many outputs, and return which targets are missed."""
+    instances = [load_instance(source, index) for index in range(count_instances(source))]
+    missed = []
+    for cls in (OddGP, OddSHAP):
+        sizes = memory(cls(instances[0].n, random_state=0), instances, k)
+        print(f"{cls.__name__}, {k} outputs: peak {sizes:.1f} times their values ({MOST_BYTES})")
+        if sizes > MOST_BYTES:
+            missed.append(f"memory of {cls.__name__}: {sizes:.1f}")
+    return missed
 
 
 def _print_seconds(source: Source) -> list[str]:

@@ -29,16 +29,35 @@ from benchmarks.games import (
     resolve_games,
     table_directory,
 )
-from benchmarks.methods import METHODS
+from benchmarks.methods import METHODS, is_ours
 from benchmarks.report import number, table
 from benchmarks.runner import Task
-from shapiq_oddshap.approximators import APPROXIMATORS
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["BEST_OF", "EXPERIMENT", "Bar", "bars", "domain_of", "relative_errors"]
+__all__ = [
+    "BEST_OF",
+    "CLOSED",
+    "EXPERIMENT",
+    "Bar",
+    "add_options",
+    "bars",
+    "by_family",
+    "choose",
+    "coverage_bars",
+    "domain_of",
+    "domain_tables",
+    "draw",
+    "error_table",
+    "mean_and_worst",
+    "overall_table",
+    "ratios_to_best",
+    "relative_errors",
+    "seconds_table",
+    "sources",
+]
 
 BEST_OF = (
     "shapiq-oddshap",
@@ -83,7 +102,7 @@ _DOMAINS = {
     "sums of unanimity": ("soum",),
 }
 """Domains by what a file's name holds, in lower case and letters alone; the first match counts."""
-_CLOSED = tuple(dict.fromkeys(game.domain for game in CLOSED_FORMS.values()))
+CLOSED = tuple(dict.fromkeys(game.domain for game in CLOSED_FORMS.values()))
 
 _PROTOCOL = f"""Errors are squared and relative to the mean of the squared Shapley values; geometric means over the
 instances of a family, then over the families. Relative errors below {FLOOR:.0e}, the rounding of models in
@@ -197,25 +216,25 @@ def relative_errors(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _by_family(rows: pd.DataFrame) -> pd.DataFrame:
+def by_family(rows: pd.DataFrame) -> pd.DataFrame:
     """Return geometric means by ``domain, game, factor`` (index) and method (columns).
 
     Instances without any of the package's methods, such as those of other splits in a file of the
     peers, are left out. A method that lacks a value on some other instance has none: means over
     fewer instances would mislead.
     """
-    ours = rows.loc[rows["method"].isin(APPROXIMATORS), ["game", "instance", "factor"]]
+    ours = rows.loc[rows["method"].map(is_ours), ["game", "instance", "factor"]]
     rows = rows.merge(ours.drop_duplicates()) if len(ours) else rows
     groups = rows.groupby(["domain", "game", "factor", "method"])["error"]
     means, counts = groups.agg(gmean).unstack(), groups.size().unstack()  # noqa: PD010
     return means.where(counts.eq(counts.max(axis=1), axis=0))
 
 
-def _ratios(rows: pd.DataFrame, peers: Iterable[str] = BEST_OF) -> pd.DataFrame:
+def ratios_to_best(rows: pd.DataFrame, peers: Iterable[str] = BEST_OF) -> pd.DataFrame:
     """Return the package's errors over those of the best of ``peers``, as :func:`_by_family`."""
-    means = _by_family(rows)
+    means = by_family(rows)
     best = means.reindex(columns=list(peers)).min(axis=1)
-    ours = [name for name in means if name in APPROXIMATORS]
+    ours = [name for name in means if is_ours(name)]
     return means[ours].div(best, axis=0).dropna(how="all")
 
 
@@ -259,22 +278,22 @@ def bars(rows: pd.DataFrame) -> list[Bar]:
         rows: The results, with values.
     """
     rows = relative_errors(rows)
-    stored = rows[~rows["domain"].isin(_CLOSED)]
-    best, same = _ratios(stored), _ratios(stored, ("shapiq-oddshap",))
+    stored = rows[~rows["domain"].isin(CLOSED)]
+    best, same = ratios_to_best(stored), ratios_to_best(stored, ("shapiq-oddshap",))
     tabpfn = best[best.index.get_level_values("domain") == "TabPFN"]
     five = "the best of five"
     return [
-        *_mean_and_worst("OddGP", "oddgp", five, best, {4: (0.5, "0.3"), 10: (0.3, "0.15"), 30: (0.35, "0.2"), 100: (0.45, "0.3")}, 1.5),
-        *_mean_and_worst("OddSHAP", "oddshap", five, best, {3: (0.6, "0.4"), 10: (0.4, "0.2")}, 1.5),
-        *_mean_and_worst("OddSHAP", "oddshap", "shapiq's OddSHAP", same, {30: (0.3, ""), 100: (0.6, "")}, 1.2),
+        *mean_and_worst("OddGP", "oddgp", five, best, {4: (0.5, "0.3"), 10: (0.3, "0.15"), 30: (0.35, "0.2"), 100: (0.45, "0.3")}, 1.5),
+        *mean_and_worst("OddSHAP", "oddshap", five, best, {3: (0.6, "0.4"), 10: (0.4, "0.2")}, 1.5),
+        *mean_and_worst("OddSHAP", "oddshap", "shapiq's OddSHAP", same, {30: (0.3, ""), 100: (0.6, "")}, 1.2),
         *_tabpfn(tabpfn),
-        *_coverage_bars(stored),
+        *coverage_bars(stored),
         *_sparse_bars(rows[rows["domain"] == _SPARSE]),
         _time_bar(stored),
     ]  # fmt: skip
 
 
-def _mean_and_worst(
+def mean_and_worst(
     title: str,
     method: str,
     against: str,
@@ -309,7 +328,7 @@ def _tabpfn(ratios: pd.DataFrame) -> Iterator[Bar]:
     yield Bar(f"{text}, worst", float(ours.max()) if len(ours) else None, 1.4, "1.0", where=where)
 
 
-def _coverage_bars(rows: pd.DataFrame) -> Iterator[Bar]:
+def coverage_bars(rows: pd.DataFrame) -> Iterator[Bar]:
     """Yield the lowest and the highest coverage of a domain, exact recoveries left out."""
     shares = _coverage(rows).groupby("domain")["covered"].mean()
     for name, value, where in (
@@ -358,7 +377,7 @@ def _sparse_cells(rows: pd.DataFrame) -> pd.DataFrame:
         errors = part.pivot_table(index="instance", columns="method", values="error").dropna()
         peers = [name for name in _SPARSE_PEERS if name in errors]
         better = min(peers, key=lambda name, e=errors: gmean(e[name])) if peers else None  # type: ignore[misc]
-        for method in [name for name in errors if name in APPROXIMATORS]:
+        for method in [name for name in errors if is_ours(name)]:
             logs = np.log(errors[method] / errors[better]) if better else pd.Series(dtype=float)
             spread = logs.std(ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else np.nan
             cells.append(
@@ -406,17 +425,17 @@ def summarise(rows: pd.DataFrame, directory: Path) -> str:
         table(["what", "where", "value", "bar", "aim", "met"], [bar.line() for bar in judged]),
     ]
     if len(others):
-        _draw(others, directory / "suite.png")
+        draw(others, directory / "suite.png")
         parts += [
             "## Error over that of the best of shapiq's five\n",
             "Over the families of shapiq's games; in brackets the worst domain.\n",
-            _overall_table(_ratios(others[~others["domain"].isin(_CLOSED)])),
-            *_domain_tables(others),
+            overall_table(ratios_to_best(others[~others["domain"].isin(CLOSED)])),
+            *domain_tables(others),
             "## Errors\n\n![Relative squared error by domain](suite.png)\n",
             "Median over the families of a domain, and the band between the quartiles.\n",
-            _error_table(others),
+            error_table(others),
             "## Seconds\n\nMedian seconds outside the game, shapiq's games.\n",
-            _seconds_table(others[~others["domain"].isin(_CLOSED)]),
+            seconds_table(others[~others["domain"].isin(CLOSED)]),
             "## By family\n",
             *_family_tables(others),
         ]
@@ -430,7 +449,7 @@ def _columns(index: pd.Index) -> list[float]:
     return sorted(index.unique("factor"))
 
 
-def _overall_table(ratios: pd.DataFrame) -> str:
+def overall_table(ratios: pd.DataFrame) -> str:
     """Return a line per method: the geometric mean, and the worst domain."""
     factors, lines = _columns(ratios.index), []
     for method in ratios:
@@ -444,9 +463,9 @@ def _overall_table(ratios: pd.DataFrame) -> str:
     return table(["method", *(f"{factor:g} n" for factor in factors)], lines)
 
 
-def _domain_tables(rows: pd.DataFrame) -> Iterator[str]:
+def domain_tables(rows: pd.DataFrame) -> Iterator[str]:
     """Yield a table per method: ratios by domain and budget, with the coverage in brackets."""
-    ratios = _ratios(rows)
+    ratios = ratios_to_best(rows)
     covered = rows[rows["covered"].notna() & ~rows["recovered"]]
     shares = covered.groupby(["method", "domain", "factor"])["covered"].mean()
     factors = _columns(ratios.index)
@@ -465,9 +484,9 @@ def _domain_tables(rows: pd.DataFrame) -> Iterator[str]:
         yield table(["domain", *(f"{factor:g} n" for factor in factors)], lines)
 
 
-def _error_table(rows: pd.DataFrame) -> str:
+def error_table(rows: pd.DataFrame) -> str:
     """Return the geometric mean errors by domain, budget and method."""
-    cells = _by_family(rows).groupby(["domain", "factor"]).agg(lambda e: gmean(e.dropna()) if e.notna().any() else np.nan)  # fmt: skip
+    cells = by_family(rows).groupby(["domain", "factor"]).agg(lambda e: gmean(e.dropna()) if e.notna().any() else np.nan)  # fmt: skip
     methods = [name for name in METHODS if name in cells]
     lines = [
         [str(domain), f"{factor:g} n", *(number(cells.loc[(domain, factor), m]) for m in methods)]
@@ -476,7 +495,7 @@ def _error_table(rows: pd.DataFrame) -> str:
     return table(["domain", "budget", *methods], lines)
 
 
-def _seconds_table(rows: pd.DataFrame) -> str:
+def seconds_table(rows: pd.DataFrame) -> str:
     """Return the median seconds by method and budget."""
     seconds = rows.groupby(["method", "factor"])["seconds"].median().unstack()  # noqa: PD010
     lines = [
@@ -489,7 +508,7 @@ def _seconds_table(rows: pd.DataFrame) -> str:
 
 def _family_tables(rows: pd.DataFrame) -> Iterator[str]:
     """Yield a table per method: its error, and in brackets the ratio, by family and budget."""
-    ratios, errors = _ratios(rows), _by_family(rows)
+    ratios, errors = ratios_to_best(rows), by_family(rows)
     factors = _columns(errors.index)
     for method in ratios:
         lines = []
@@ -530,10 +549,10 @@ def _sparse_table(cells: pd.DataFrame) -> str:
     return table(header, lines)
 
 
-def _draw(rows: pd.DataFrame, file: Path) -> None:
+def draw(rows: pd.DataFrame, file: Path) -> None:
     """Draw the errors of all methods against the budget, a panel per domain."""
-    means = _by_family(rows).stack().rename("error").reset_index()  # noqa: PD013
-    domains = [d for d in (*_DOMAINS, "other", *_CLOSED) if d in set(means["domain"])]
+    means = by_family(rows).stack().rename("error").reset_index()  # noqa: PD013
+    domains = [d for d in (*_DOMAINS, "other", *CLOSED) if d in set(means["domain"])]
     figure, axes = panels(domains, "evaluations per player", "relative squared error")
     for domain in domains:
         for method in METHODS:

@@ -16,7 +16,12 @@ from shapiq_oddshap.approximators import (
     UnpairedOddSHAP,
 )
 from shapiq_oddshap.diagnostics import Diagnostics, Estimate
-from shapiq_oddshap.evaluated_game import EvaluatedGame, EvaluationError, EvaluationReport
+from shapiq_oddshap.evaluated_game import (
+    EvaluatedGame,
+    EvaluationError,
+    EvaluationReport,
+    evaluated,
+)
 from shapiq_oddshap.evaluation import GameValueError
 from shapiq_oddshap.explaining import explain
 from shapiq_oddshap.refit import RefitGame
@@ -67,6 +72,7 @@ __all__ = [
     "UnpairedAllSHAP",
     "UnpairedCoalitionSampler",
     "UnpairedOddSHAP",
+    "evaluated",
     "explain",
     "register",
     "unregister",

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["as_integer", "as_seed", "refuse_options"]
+__all__ = ["as_flag", "as_integer", "as_seed", "as_text", "refuse_options"]
 
 
 def as_integer(value: Any, name: str, example: str, *, least: int | None = None) -> int:  # noqa: ANN401
@@ -57,6 +57,39 @@ def as_seed(random_state: Any) -> int | None:  # noqa: ANN401
     if random_state is None:
         return None
     return as_integer(random_state, "random_state", "random_state=42, or None", least=0)
+
+
+def as_flag(value: Any, name: str) -> bool:  # noqa: ANN401
+    """Return ``value`` as a ``bool`` if it is one, of Python or NumPy.
+
+    Args:
+        value: What was received.
+        name: The argument's name for the message.
+
+    Raises:
+        TypeError: If it is something else: ``"no"`` would be true.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        msg = f"Received {name}={value!r}, but True or False is required."
+        raise TypeError(msg)
+    return bool(value)
+
+
+def as_text(value: Any, name: str, example: str) -> str:  # noqa: ANN401
+    """Return ``value`` as a ``str`` if it is one.
+
+    Args:
+        value: What was received.
+        name: The argument's name for the message.
+        example: What would be right, for the message.
+
+    Raises:
+        TypeError: If it is something else.
+    """
+    if not isinstance(value, str):
+        msg = f"Received {name}={value!r}, but a string is required. Please pass {example}."
+        raise TypeError(msg)
+    return str(value)  # of a subclass, such as NumPy's, too
 
 
 def refuse_options(options: Mapping[str, Any], instead: Mapping[str, str], taker: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -10,18 +11,21 @@ from joblib import Parallel, delayed
 from tqdm import tqdm
 
 from shapiq_oddshap.approximators.base import ShapleyApproximator
+from shapiq_oddshap.evaluated_game import EvaluatedGame, EvaluatedImputer, evaluated
 from shapiq_oddshap.refit import RefitGame
 from shapiq_oddshap.shapiq_adapter import (
     EveryClass,
     class_predictions,
     fitted_imputer,
     imputer_of,
+    name_of,
     rebased,
     refits_after_a_call,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    import os
+    from collections.abc import Generator
 
     from shapiq import Explainer
     from shapiq.imputer.base import Imputer
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 Classes = Literal["all"] | None
+
+_BATCH = 16  # coalitions of an imputer that a kill may cost: one call of the model
 
 
 def explain(
@@ -42,6 +48,7 @@ def explain(
     random_state: int | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
+    store: str | os.PathLike[str] | None = None,
 ) -> Estimate | list[Estimate] | list[list[Estimate]]:
     """Explain one row or many by one of shapiq's explainers, variances and diagnostics included.
 
@@ -62,15 +69,21 @@ def explain(
         random_state: The seed of the approximator and the imputer, as for ``explainer.explain``.
         n_jobs: Workers over rows that cannot share evaluations, through joblib's active backend.
         progress: Whether to show a bar over these rows.
+        store: The path of a file that keeps the values of every row apart, and of rows that share
+            evaluations together. After a crash or Ctrl-C, or for a larger budget, the same call
+            pays only for what is missing, and five evaluations a row that check the file. Short for
+            an explainer from :func:`~shapiq_oddshap.evaluated`, which has more options.
 
     Returns:
         An estimate for a row, a list of them for rows; with ``class_index="all"`` a list of classes
         in the place of each.
 
     Raises:
-        TypeError: If the approximator is not of this package, or the model no classifier where all
-            classes are asked for.
-        ValueError: If the class or the shape of ``x`` is another.
+        TypeError: If the approximator is not of this package, the model no classifier where all
+            classes are asked for, or the game an ``EvaluatedGame`` where a store is given.
+        ValueError: If the class or the shape of ``x`` is another, or there is a store but no seed:
+            other coalitions would be drawn at the next call.
+        StoreError: If the file is no store or that of another game.
 
     Examples:
         >>> import numpy as np, shapiq, shapiq_oddshap
@@ -99,23 +112,47 @@ def explain(
         raise ValueError(msg)
     if random_state is not None:
         explainer.set_random_state(random_state)
+    if store is not None:
+        explainer = _stored(explainer, store)
     imputer = imputer_of(explainer)
     if imputer is None:
         return _game(explainer, x, budget, class_index)
     rows = _rows(x, imputer)
-    shared = refits_after_a_call(imputer) and (len(rows) > 1 or class_index)
-    if shared and not approximator.adaptive:
+    within = imputer.game if isinstance(imputer, EvaluatedImputer) else imputer
+    refits = refits_after_a_call(within)
+    if refits and (len(rows) > 1 or class_index) and not approximator.adaptive:
         found = _refitted(explainer, imputer, rows, budget, class_index)
     else:
         tasks = (delayed(_row)(explainer, imputer, row, budget, class_index) for row in rows)
-        results: Iterable[list[Estimate]] = Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
-        bar = tqdm(results, total=len(rows), disable=not progress, unit=" rows")
-        found = list(bar)
+        workers = Parallel(n_jobs=1 if refits else n_jobs, return_as="generator")  # one model
+        results: Generator[list[Estimate]] = workers(tasks)
+        with closing(results):
+            found = list(tqdm(results, total=len(rows), disable=not progress, unit=" rows"))
     single = x is None or np.ndim(x) == 1
     if class_index is None:
         plain = [estimate for (estimate,) in found]
         return plain[0] if single else plain
     return found[0] if single else found
+
+
+def _stored(explainer: Explainer, store: str | os.PathLike[str]) -> Explainer:
+    """Return a copy of an explainer whose evaluations are stored."""
+    imputer = imputer_of(explainer)
+    game = explainer.game if imputer is None else imputer
+    if isinstance(game, EvaluatedGame):
+        msg = (
+            f"Received store={store!r} and an explainer of an EvaluatedGame. Please give the store "
+            "to the EvaluatedGame."
+        )
+        raise TypeError(msg)
+    if explainer.approximator.random_state is None:
+        msg = (
+            f"Received store={store!r} without a seed, so that another run would ask for other "
+            "coalitions. Please pass random_state=42, or any other."
+        )
+        raise ValueError(msg)
+    dear = imputer is None or refits_after_a_call(imputer)
+    return evaluated(explainer, store=store, batch_size="auto" if dear else _BATCH)
 
 
 def _rows(x: np.ndarray | None, imputer: Imputer) -> np.ndarray:
@@ -153,9 +190,11 @@ def _row(
     own, run = fitted_imputer(imputer, row), explainer.approximator
     if classes is None:
         return [_based(explainer, run.estimate(budget, own), float(own.empty_prediction))]
-    game = EveryClass(own, class_predictions(explainer))
+    game = every = EveryClass(own, class_predictions(explainer))
+    if isinstance(own, EvaluatedImputer):
+        game = own.around(every, name_of(row, own.random_state, classes))
     found = run.estimate_outputs(budget, game)
-    pairs = zip(found, game.baselines.tolist(), strict=True)
+    pairs = zip(found, every.baselines.tolist(), strict=True)
     return [_based(explainer, estimate, baseline) for estimate, baseline in pairs]
 
 
@@ -176,10 +215,13 @@ def _refitted(
         empty=np.tile(empty, len(rows)),
         in_place=True,
     )
+    asked = game
+    if isinstance(imputer, EvaluatedImputer):
+        asked = imputer.around(game, name_of(rows, classes))
     try:
-        found = explainer.approximator.estimate_outputs(budget, game)
+        found = explainer.approximator.estimate_outputs(budget, asked)
     finally:
-        model.fit(data, targets)  # on all features, as shapiq leaves it
+        game.restore()  # as shapiq leaves it
     based = [
         _based(explainer, estimate, baseline)
         for estimate, baseline in zip(found, np.tile(empty, len(rows)).tolist(), strict=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RefitGame"]
 
+_turns = RLock()  # models that are fitted in place serve one thread at a time
+
 
 class RefitGame:
     """A game of several outputs: a model fitted on a coalition's features alone, for every row.
@@ -22,11 +26,12 @@ class RefitGame:
     The value of a coalition is what the model predicts after it was fitted on these features, for
     each of the rows, or its scores on them. So the price of a coalition is one fit, whatever the
     number of rows and scores (remove and recontextualize, Rundel et al., 2024). The empty coalition
-    is worth what the targets' mean or the classes' frequencies predict, which takes no fit.
+    is worth what the targets' mean or the classes' frequencies predict, which takes no fit. Every
+    fit is one of a fresh copy, so that a game serves many threads at once.
 
     Attributes:
         n_players: The number of features.
-        fits: How often the model was fitted so far.
+        fits: How often the model was fitted so far, in this process.
 
     Examples:
         >>> import numpy as np
@@ -55,7 +60,7 @@ class RefitGame:
         """Initialize the game; nothing is fitted.
 
         Args:
-            model: A model with ``fit`` and ``predict``, or ``predict_proba``. A copy is fitted.
+            model: A model with ``fit`` and ``predict``, or ``predict_proba``. Copies are fitted.
             X: Training data, shape ``(samples, n)``.
             y: Training targets, shape ``(samples,)``.
             rows: Rows to predict, shape ``(r, n)``.
@@ -66,7 +71,8 @@ class RefitGame:
                 is that of the rows; further axes are outputs too. By default ``predict``, or of a
                 classifier of two classes the probability of the second one, of more classes all.
             empty: What the empty coalition is worth, instead of the above.
-            in_place: Whether to fit the model itself: large ones are dear to copy.
+            in_place: Whether to fit the model itself, since large ones are dear to copy. Threads
+                then take turns; see :meth:`restore`.
 
         Raises:
             ValueError: If shapes do not match, or there are scores without labels, or with
@@ -89,6 +95,7 @@ class RefitGame:
         self.n_players = X.shape[1]
         self.fits = 0
         self._model = model if in_place else _unfitted(model)
+        self._in_place, self._partial = in_place, False
         self._X, self._y, self._rows = X, np.asarray(y), rows
         self._labels = np.zeros(0) if labels is None else np.asarray(labels)
         self._scores = _scorers(score)
@@ -100,18 +107,31 @@ class RefitGame:
         values = [self._fitted_on(coalition) for coalition in np.asarray(coalitions, dtype=bool)]
         return np.stack(np.broadcast_arrays(*values))
 
+    def restore(self) -> None:
+        """Fit a model in place to all features again if it was last fitted to some of them."""
+        with _turns:
+            if self._partial:
+                self.fits += 1
+                self._model.fit(self._X, self._y)
+                self._partial = False
+
     def _fitted_on(self, coalition: np.ndarray) -> np.ndarray:
         """Fit on the features of a coalition, and return all outputs."""
         if not coalition.any():
             if self._empty is not None:
                 return self._empty
             return self._outputs(self._baseline(), coalition)
-        self.fits += 1
-        return self._outputs(self._model.fit(self._X[:, coalition], self._y), coalition)
+        with _turns:
+            self.fits += 1
+        with _turns if self._in_place else nullcontext():
+            model = self._model if self._in_place else _unfitted(self._model)
+            self._partial = self._in_place and not coalition.all()
+            model.fit(self._X[:, coalition], self._y)
+            return self._outputs(model, coalition)
 
     def _outputs(self, fitted: Any, coalition: np.ndarray) -> np.ndarray:  # noqa: ANN401
         """Predict all rows, or score them."""
-        fitted, rows = self._model if fitted is None else fitted, self._rows[:, coalition]
+        rows = self._rows[:, coalition]
         if self._scores:
             return np.array([float(score(fitted, rows, self._labels)) for score in self._scores])
         return np.asarray(self._predict(fitted, rows), dtype=float).ravel()

@@ -28,6 +28,9 @@ __all__ = [
     "Sizes",
     "UnpairedCoalitionSampler",
     "distinct_rows",
+    "drawn_pairs",
+    "pairs_of_size",
+    "pairs_per_size",
     "row_keys",
     "row_weights",
     "size_weights",
@@ -179,8 +182,7 @@ class PairedCoalitionSampler(_StratifiedCoalitionSampler):
     pairing = True
 
     def _draw(self, budget: int, entropy: int) -> np.ndarray:
-        share = partial(pairs_per_size, sizes=self.sizes)
-        half = _draw_sizes(self.n, share, budget // 2, entropy, paired=True)
+        half = drawn_pairs(self.n, budget // 2, entropy, self.sizes)
         return np.concatenate([half, ~half])
 
 
@@ -240,6 +242,28 @@ def pairs_per_size(n: int, pairs: int, sizes: Sizes = "auto") -> np.ndarray:
         [0, 5, 4, 5, 4, 4, 2]
     """
     return _per_size(n, np.arange(1, n // 2 + 1), pairs, sizes, paired=True)
+
+
+def drawn_pairs(n: int, pairs: int, entropy: int, sizes: Sizes = "auto") -> np.ndarray:
+    """Draw a member of each of so many pairs; see :class:`PairedCoalitionSampler`, ``(pairs, n)``."""
+    share = partial(pairs_per_size, sizes=sizes)
+    return _draw_sizes(n, share, pairs, entropy, paired=True)
+
+
+def pairs_of_size(n: int, size: int, count: int, entropy: int) -> np.ndarray:
+    """Return the first pairs of a size's own random sequence, or all there are if that is fewer.
+
+    Args:
+        n: Number of players.
+        size: Size of the smaller member, or n/2.
+        count: Number of pairs; all of a size are in an order of their own.
+        entropy: The seed of all sizes' sequences.
+
+    Returns:
+        One member of each pair, shape ``(count, n)``.
+    """
+    count, none = min(count, _population(n, size, paired=True)), np.zeros((0, n), dtype=bool)
+    return _draw_size(n, size, count, entropy, none, paired=True) if count else none
 
 
 def coalitions_per_size(n: int, total: int, sizes: Sizes = "auto") -> np.ndarray:

@@ -1,14 +1,15 @@
 """Everything private or version-dependent of shapiq that the package touches.
 
 Supported are shapiq 1.4.1 (the newest for Python 3.11) to 1.8. Private and stable over these:
-the explainers' ``APPROXIMATOR_CONFIGURATIONS`` and ``setup_approximator``, ``Approximator._random_state``, ``_rng`` and
-``_sampler``, the arrays that ``CoalitionSampler`` keeps its sample in, and ``Imputer._rng`` and
-``_predict_function``.
+the explainers' ``APPROXIMATOR_CONFIGURATIONS`` and ``setup_approximator``, ``Approximator._random_state``,
+``_rng`` and ``_sampler``, the arrays that ``CoalitionSampler`` keeps its sample in, ``Imputer._rng``,
+``_x`` and ``_predict_function``, and ``Explainer._imputer``.
 """
 
 from __future__ import annotations
 
 import copy
+import hashlib
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +39,11 @@ __all__ = [
     "fitted_imputer",
     "imputer_of",
     "is_imputer",
+    "name_of",
     "rebased",
     "refits_after_a_call",
     "watch_explainers",
+    "with_game",
 ]
 
 
@@ -92,15 +95,39 @@ def is_imputer(game: object) -> bool:
     return isinstance(game, Imputer)
 
 
-def explained_row(game: object) -> bytes | None:
-    """Return the row that an imputer explains, ``None`` for other games and before its first fit."""
-    row = getattr(game, "_x", None) if is_imputer(game) else None
-    return None if row is None else repr(np.asarray(row).tolist()).encode()
+def explained_row(imputer: Imputer) -> bytes:
+    """Return a name for the row that an imputer explains and for its random state."""
+    return name_of(imputer._x, imputer.random_state)  # noqa: SLF001
+
+
+def name_of(rows: np.ndarray | None, *what: object) -> bytes:
+    """Return a name for rows, and whatever else tells their games apart."""
+    values = None if rows is None else np.asarray(rows).tolist()
+    return hashlib.sha256(repr((values, *what)).encode()).digest()[:16]
 
 
 def refits_after_a_call(game: object) -> bool:
-    """Return whether every call of a game ends in a refit of its model, which large batches spare."""
-    return isinstance(game, TabPFNImputer)
+    """Return whether a game fits a model per coalition, and once more at the end of every call."""
+    return isinstance(game, TabPFNImputer) and (
+        type(game).value_function is TabPFNImputer.value_function
+    )
+
+
+def with_game(explainer: Explainer, wrap: Callable[[Any], Any]) -> Explainer:
+    """Put a wrapped imputer or game into an explainer, in place.
+
+    Raises:
+        TypeError: If it has neither.
+    """
+    name = "game" if hasattr(explainer, "game") else "_imputer"
+    if getattr(explainer, name, None) is None:
+        msg = (
+            f"Received a {type(explainer).__name__}, but an explainer with an imputer or a game is "
+            "required, such as shapiq.TabularExplainer."
+        )
+        raise TypeError(msg)
+    setattr(explainer, name, wrap(getattr(explainer, name)))
+    return explainer
 
 
 class FilledCoalitionSampler(CoalitionSampler):  # type: ignore[misc]

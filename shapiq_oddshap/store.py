@@ -3,7 +3,12 @@
 The file is an ordinary database with a rollback journal: between two commits it is a single file
 that can be copied, and it works where write-ahead logs do not (network file systems). Coalitions
 are packed bits. Values are 8-byte floats in a column without affinity, which SQLite returns bit for
-bit (a ``REAL`` column would turn -0.0 into 0.0). Nothing is pickled.
+bit (a ``REAL`` column would turn -0.0 into 0.0); the values of several outputs are one blob of such
+floats. Nothing is pickled.
+
+Format 1, of version 0.1, holds one number per coalition, and the values of one row where the game
+is an imputer. It is read and continued as ever. New files have format 2: numbers of one or several
+outputs, of any number of rows.
 """
 
 from __future__ import annotations
@@ -14,25 +19,33 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import mkstemp
 from typing import TYPE_CHECKING
 
-from shapiq_oddshap.checks import as_integer
+import numpy as np
+
+from shapiq_oddshap.checks import as_integer, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from concurrent.futures import Future
 
+    Value = float | np.ndarray  # of several outputs, shape (k,)
+
 __all__ = ["Store", "StoreError"]
 
 _APPLICATION_ID = int.from_bytes(b"OdSh", "big")
-_FORMAT = 1
+_FORMAT = 2
+_READABLE = (1, 2)
 _DTYPE = "float64"
 _SCHEMA = f"""
     PRAGMA application_id = {_APPLICATION_ID};
     PRAGMA user_version = {_FORMAT};
     CREATE TABLE identity (n INTEGER NOT NULL, dtype TEXT NOT NULL, key TEXT);
-    CREATE TABLE evaluated (coalition BLOB PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
+    CREATE TABLE evaluated (
+        explained BLOB NOT NULL, coalition BLOB NOT NULL, value NOT NULL,
+        PRIMARY KEY (explained, coalition)
+    );
 """
 _PATIENCE = 60.0  # seconds to wait while another process commits, which takes milliseconds
 _CHUNK = 500  # parameters of one query; SQLite's oldest builds bind at most 999
@@ -48,6 +61,9 @@ class Store:
     Connections live for one operation, so that a store is only a path: it can be pickled, forked
     and used by many threads at once.
 
+    Values are floats, or arrays of shape ``(k,)`` for games of k outputs. Of a game that can explain
+    several rows, each row's values have a name of their own, ``explained``, any bytes.
+
     Args:
         path: The file; it is created when nothing is there.
         n: The number of players.
@@ -57,6 +73,9 @@ class Store:
         TypeError: If ``n`` is no integer or ``key`` no string.
         StoreError: If the file is not a store, is damaged, was written in another format or belongs
             to another game. Refused files are never written to.
+
+    Attributes:
+        format: The format of the file, 1 or 2.
 
     Example:
         >>> import tempfile
@@ -70,12 +89,10 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str], *, n: int, key: str | None = None) -> None:
         """Create the file, or check that it is the store of this game."""
-        if not isinstance(key, str | None):
-            msg = f"Received key={key!r}, but a string is required, such as key='my model, v1', or None."
-            raise TypeError(msg)
         self.path = Path(path).absolute()
         self.n = as_integer(n, "n", "a number of players such as n=10", least=1)
-        self.key = key
+        self.key = None if key is None else as_text(key, "key", "key='my model, v1', or None")
+        self.format = _FORMAT
         if not self.path.exists():
             self._create()
         fault = self._header_fault() or self._content_fault()
@@ -92,42 +109,57 @@ class Store:
             (count,) = connection.execute("SELECT COUNT(*) FROM evaluated").fetchone()
         return int(count)
 
-    def read(self, coalitions: Collection[bytes]) -> dict[bytes, float]:
+    def read(self, coalitions: Collection[bytes], explained: bytes = b"") -> dict[bytes, Value]:
         """Return the values of those of the packed ``coalitions`` that are stored."""
         wanted = list(coalitions)
-        found: dict[bytes, float] = {}
+        found: dict[bytes, Value] = {}
+        where, names = self._where(explained)
         with self._connection() as connection:
             for start in range(0, len(wanted), _CHUNK):
                 chunk = wanted[start : start + _CHUNK]
                 marks = ",".join("?" * len(chunk))
-                query = f"SELECT coalition, value FROM evaluated WHERE coalition IN ({marks})"  # noqa: S608
-                found.update(connection.execute(query, chunk))
+                query = f"SELECT coalition, value FROM evaluated WHERE {where} AND coalition IN ({marks})"  # noqa: S608
+                rows = connection.execute(query, (*names, *chunk))
+                found.update((coalition, _decoded(value)) for coalition, value in rows)
         return found
 
-    def write(self, values: Mapping[bytes, float]) -> None:
-        """Commit values by packed coalition; a value that is already there stays."""
+    def write(self, values: Mapping[bytes, Value], explained: bytes = b"") -> None:
+        """Commit values by packed coalition; a value that is already there stays.
+
+        Raises:
+            StoreError: If there are several outputs and the file has format 1.
+        """
+        if self.format == 1 and any(isinstance(value, np.ndarray) for value in values.values()):
+            msg = (
+                f"The file {self.path} has store format 1, which holds one number per coalition, "
+                "but this game has several outputs. It was left untouched: give another path."
+            )
+            raise StoreError(msg)
+        _, names = self._where(explained)
+        marks = ",".join("?" * (len(names) + 2))
+        rows = ((*names, coalition, _encoded(value)) for coalition, value in values.items())
         with self._connection() as connection:
-            connection.executemany("INSERT OR IGNORE INTO evaluated VALUES (?, ?)", values.items())
+            connection.executemany(f"INSERT OR IGNORE INTO evaluated VALUES ({marks})", rows)  # noqa: S608
 
     @contextmanager
-    def writer(self) -> Iterator[Callable[[Mapping[bytes, float]], None]]:
+    def writer(self, explained: bytes = b"") -> Iterator[Callable[[Mapping[bytes, Value]], None]]:
         """Provide a :meth:`write` that does not wait for the disk.
 
         A commit starts at once, or else as soon as the one under way is done, and then takes all
         that has gathered: hundreds of workers are not held up by one disk. On leaving, also by an
         exception, everything is committed. A commit that failed raises at the next call.
         """
-        waiting: deque[Mapping[bytes, float]] = deque()
+        waiting: deque[Mapping[bytes, Value]] = deque()
         commits: deque[Future[None]] = deque()
 
         def commit() -> None:
-            values: dict[bytes, float] = {}
+            values: dict[bytes, Value] = {}
             while waiting:
                 values.update(waiting.popleft())
             if values:
-                self.write(values)
+                self.write(values, explained)
 
-        def write(values: Mapping[bytes, float]) -> None:
+        def write(values: Mapping[bytes, Value]) -> None:
             while commits and commits[0].done():
                 commits.popleft().result()
             waiting.append(values)
@@ -138,38 +170,52 @@ class Store:
         for last in commits:
             last.result()
 
-    def telling(self, always: bytes, count: int) -> tuple[dict[bytes, float], float]:
+    def telling(
+        self, always: bytes, count: int, explained: bytes = b""
+    ) -> tuple[dict[bytes, Value], float]:
         """Return coalitions that tell this game from others, and the largest absolute value.
 
         Values that many coalitions share tell least: in data valuation all that is too little to
         train on is worth the same, whatever the model. So those come first that no other coalition
-        has, the farthest from the mean before the others.
+        has, the farthest from the mean before the others; of several outputs their sum counts. The
+        empty coalition, which is worth 0 in half of all games, is not among them.
 
         Args:
             always: A packed coalition that is among them if it is stored.
             count: How many others at most.
+            explained: The name of the explained row.
 
         Returns:
             Their values by packed coalition, and the largest absolute value, 0 of an empty store.
         """
-        query = """
-            SELECT MIN(coalition), value FROM evaluated WHERE coalition != ?
-            GROUP BY value
-            ORDER BY COUNT(*), ABS(value - (SELECT AVG(value) FROM evaluated)) DESC LIMIT ?
-        """
-        found = self.read([always])
+        where, names = self._where(explained)
+        query = f"SELECT coalition, value FROM evaluated WHERE {where} ORDER BY coalition"  # noqa: S608
+        others: list[bytes] = []
+        sums: list[float] = []
+        largest = 0.0
         with self._connection() as connection:
-            found.update(connection.execute(query, (always, count)))
-            (largest,) = connection.execute("SELECT MAX(ABS(value)) FROM evaluated").fetchone()
-        return found, float(largest or 0.0)
+            for coalition, value in connection.execute(query, names):
+                outputs = _decoded(value)
+                largest = max(largest, float(np.max(np.abs(outputs))))
+                if coalition != always and any(coalition):
+                    others.append(coalition)
+                    sums.append(float(np.sum(outputs)))
+        _, first, shared = np.unique(sums, return_index=True, return_counts=True)
+        unusual = np.abs(np.array(sums) - np.mean(sums)) if sums else np.zeros(0)
+        order = first[np.lexsort((-unusual[first], shared))][:count]
+        return self.read([always, *(others[place] for place in order)], explained), largest
 
-    def sample(self) -> tuple[bytes, float, float] | None:
+    def sample(self) -> tuple[bytes, Value, float] | None:
         """Return the most telling coalition but the grand one, its value, and the largest value.
 
         See :meth:`telling`; ``None`` if there is none.
         """
         found, largest = self.telling(b"", 1)
         return next(((key, value, largest) for key, value in found.items()), None)
+
+    def _where(self, explained: bytes) -> tuple[str, tuple[bytes, ...]]:
+        """Return what selects a row's values, and its parameters; format 1 has one row's alone."""
+        return ("TRUE", ()) if self.format == 1 else ("explained = ?", (explained,))
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -185,30 +231,43 @@ class Store:
         Whoever is killed here, or opens the file at the same moment, meets either no file or a
         whole one; an empty or short file is therefore always somebody else's or damaged.
         """
+        if not self.path.parent.is_dir():
+            msg = (
+                f"The file {self.path} cannot be created, since {self.path.parent} is no folder. "
+                "Give a path in a folder that exists."
+            )
+            raise StoreError(msg)
         with closing(sqlite3.connect(":memory:")) as connection:
             connection.executescript(_SCHEMA)
             with connection:
                 identity = (self.n, _DTYPE, self.key)
                 connection.execute("INSERT INTO identity VALUES (?, ?, ?)", identity)
             blank = connection.serialize()
-        with NamedTemporaryFile(dir=self.path.parent, prefix=f".{self.path.name}.") as file:
-            file.write(blank)
-            file.flush()
-            os.fsync(file.fileno())
+        # closed before it gets its name, since Windows neither links nor removes open files
+        descriptor, name = mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(blank)
+                file.flush()
+                os.fsync(descriptor)
             with suppress(FileExistsError):  # another process was first
-                os.link(file.name, self.path)
+                os.link(name, self.path)
+        finally:
+            Path(name).unlink()
 
     def _header_fault(self) -> str | None:
         """Judge the file by its first bytes, before SQLite may touch what is not ours."""
+        if self.path.is_dir():
+            return "is a folder"
         with self.path.open("rb") as file:
             header = file.read(100)
         if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
             return "is not an SQLite file, or what is left of a truncated one"
         if int.from_bytes(header[68:72], "big") != _APPLICATION_ID:
             return "is an SQLite file of another program"
-        found = int.from_bytes(header[60:64], "big")
-        if found != _FORMAT:
-            return f"has store format {found}, but this version reads and writes format {_FORMAT}"
+        self.format = int.from_bytes(header[60:64], "big")
+        if self.format not in _READABLE:
+            return f"has store format {self.format}, but this version knows the formats 1 and 2"
         return None
 
     def _content_fault(self) -> str | None:
@@ -232,3 +291,15 @@ class Store:
         if found != required:
             return f"belongs to a game with (n, dtype, key) = {found}, but this one has {required}"
         return None
+
+
+def _encoded(value: Value) -> float | bytes:
+    """Return what the column holds: a number as itself, several as a blob."""
+    if isinstance(value, np.ndarray):
+        return value.astype("<f8").tobytes()
+    return float(value)
+
+
+def _decoded(value: float | bytes) -> Value:
+    """Return the value that :func:`_encoded` encoded; an array is read-only."""
+    return np.frombuffer(value, "<f8") if isinstance(value, bytes) else value

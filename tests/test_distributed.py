@@ -1,7 +1,6 @@
 """An evaluated game on a real Dask cluster of two worker processes, one of which dies."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -90,7 +89,7 @@ def test_a_lost_worker_changes_nothing(workers, tmp_path, batch_size):
     killer.start()
     values = shapley_values(game)
     killer.join()
-    assert [worker.poll() for worker in workers] == [-signal.SIGKILL, None]
+    assert [worker.poll() is None for worker in workers] == [False, True]
     assert {log.name for log in logs.iterdir()} == {str(worker.pid) for worker in workers}
 
     with joblib.parallel_config(backend="sequential"):

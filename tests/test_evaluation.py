@@ -4,10 +4,13 @@ import copy
 import os
 import pickle
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -18,10 +21,11 @@ import shapiq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shapiq_oddshap import OddSHAP
+from shapiq_oddshap import OddSHAP, evaluated, explain
 from shapiq_oddshap.evaluated_game import EvaluatedGame, EvaluationError, EvaluationReport
 from shapiq_oddshap.evaluation import GameValueError, evaluate
 from shapiq_oddshap.store import Store, StoreError
+from tests.test_store import FORMAT_1
 
 ROOT = Path(__file__).parents[1]
 N = 6
@@ -105,7 +109,7 @@ def broken_game(coalitions):
 def pauses(monkeypatch):
     """Return the list of the pauses that are asked for; none is made."""
     made = []
-    monkeypatch.setattr("shapiq_oddshap.evaluated_game.sleep", made.append)
+    monkeypatch.setattr("shapiq_oddshap.workers.sleep", made.append)
     return made
 
 
@@ -295,6 +299,10 @@ def test_explainers_take_it():
         ({"n": N, "n_jobs": 0}, ValueError, "n_jobs=0"),
         ({"n": N, "n_jobs": 0.5}, TypeError, "n_jobs=0.5"),
         ({"n": N, "key": "iris"}, ValueError, "key='iris' without a store"),
+        ({"n": (N,)}, TypeError, "n=.*integer"),
+        ({"n": N, "batch_size": np.array([4, 4])}, TypeError, "batch_size=.*integer"),
+        ({"n": N, "progress": "no"}, TypeError, "progress='no', but True or False"),
+        ({"n": N, "verify": 0}, TypeError, "verify=0, but True or False"),
         ({"n": N, "key": 3, "store": "s.sqlite"}, TypeError, "key=3, but a string"),
         ({"n": N, "key": ("a", "b"), "store": "s.sqlite"}, TypeError, "key=.*string"),
     ],
@@ -384,7 +392,7 @@ def test_a_failure_names_the_coalition_and_keeps_what_is_finished(tmp_path):
     assert pickle.loads(pickle.dumps(failure.value)).coalition == (5,)
 
     np.testing.assert_array_equal(game(EVERY), EvaluatedGame(Counting(), n=N)(EVERY))
-    # 33 the first time, 32 now, one to verify the store
+    # 33 the first time, and 32 now; the store was empty when it was first used
     assert game.report() == EvaluationReport(evaluated=65, reused=32)
 
 
@@ -510,7 +518,8 @@ def test_the_first_use_evaluates_a_few_telling_coalitions_again(tmp_path):
     assert len(counting.asked) == len(set(counting.asked)) == 5
     assert tuple(range(N)) in counting.asked
     assert () not in counting.asked
-    assert again.report() == EvaluationReport(evaluated=5, reused=2 * len(EVERY))
+    assert again.report() == EvaluationReport(evaluated=5, reused=2 * len(EVERY), verified=5)
+    assert repr(again.report()) == "EvaluationReport(evaluated=5, reused=128, verified=5)"
 
 
 def test_a_store_of_another_model_is_noticed_though_small_coalitions_are_worth_the_same(tmp_path):
@@ -531,17 +540,87 @@ def fitted_imputer(row):
     return shapiq.MarginalImputer(model, data, x=data[row], sample_size=20), data
 
 
-def test_a_store_refuses_another_row_of_its_imputer(tmp_path):
+def test_a_store_keeps_the_rows_of_its_imputer_apart(tmp_path):
     imputer, data = fitted_imputer(0)
-    game = EvaluatedGame(imputer, store=tmp_path / "s.sqlite")
-    first = game(EVERY)
-    game.fit(data[0])
-    np.testing.assert_array_equal(game(EVERY), first)
-    imputer.fit(data[1])
-    with pytest.raises(StoreError, match="another row"):
-        game(EVERY)
-    with pytest.raises(StoreError, match="another row"):
-        game.fit(data[2])(EVERY)
+    path = tmp_path / "s.sqlite"
+    truth = [imputer.fit(row)(EVERY) for row in data[:3]]
+    game = EvaluatedGame(imputer, batch_size=64, store=path)
+    for _ in range(2):
+        for row, values in zip(data, truth, strict=False):
+            np.testing.assert_array_equal(game.fit(row)(EVERY), values)
+        imputer.fit(data[0])  # whoever fits it
+        np.testing.assert_array_equal(game(EVERY), truth[0])
+    assert game.report() == EvaluationReport(evaluated=3 * 64, reused=5 * 64)
+    again = EvaluatedGame(imputer, batch_size=64, store=path)
+    for row, values in zip(data, truth, strict=False):
+        np.testing.assert_array_equal(again.fit(row)(EVERY), values)
+    assert again.report() == EvaluationReport(evaluated=15, reused=3 * 64, verified=15)
+
+
+def test_a_store_keeps_the_random_states_of_its_imputer_apart(tmp_path):
+    data = np.random.default_rng(0).normal(size=(20, N))
+    imputer = shapiq.MarginalImputer(np.sum, data, x=data[0], sample_size=3, random_state=0)
+    imputer._predict_function = lambda _, x: x.sum(axis=1)
+    game = EvaluatedGame(imputer, batch_size=64, store=tmp_path / "s.sqlite")
+    for _ in range(2):
+        for seed in (1, 2):
+            game.set_random_state(seed)
+            np.testing.assert_array_equal(game(EVERY), imputer(EVERY))
+
+
+def test_a_store_of_format_1_takes_one_row(tmp_path):
+    imputer, data = fitted_imputer(0)
+    path = tmp_path / "old.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            FORMAT_1.replace("(16, 'float64', 'game')", f"({N}, 'float64', NULL)")
+        )
+        connection.execute("DELETE FROM evaluated")
+        connection.commit()
+    for verify in (True, False):
+        game = EvaluatedGame(imputer.fit(data[0]), batch_size=64, store=path, verify=verify)
+        np.testing.assert_array_equal(game(EVERY), imputer(EVERY))
+        with pytest.raises(StoreError, match="format 1, which holds the values of one row"):
+            game.fit(data[1])(EVERY)
+    with pytest.raises(StoreError, match="but this game gives"):
+        EvaluatedGame(imputer, store=path)(EVERY)
+
+
+def test_files_of_format_1_serve_and_continue_a_game(tmp_path):
+    path = tmp_path / "old.sqlite"
+    packed = [row.tobytes() for row in np.packbits(EVERY, axis=1)]
+    truth = EvaluatedGame(Counting(), n=N)(EVERY)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            FORMAT_1.replace("(16, 'float64', 'game')", f"({N}, 'float64', NULL)")
+        )
+        connection.execute("DELETE FROM evaluated")
+        rows = zip(packed[:40], truth[:40].tolist(), strict=True)
+        connection.executemany("INSERT INTO evaluated VALUES (?, ?)", rows)
+        connection.commit()
+    before = path.read_bytes()
+
+    game = EvaluatedGame(Counting(), n=N, store=path)
+    np.testing.assert_array_equal(game(EVERY[:40]), truth[:40])
+    with pytest.raises(StoreError, match="but this game gives"):
+        EvaluatedGame(size_game, n=N, store=path)(EVERY)
+    with pytest.raises(StoreError, match="format 1, which holds one number per coalition"):
+        EvaluatedGame(three_outputs, n=N, store=path, verify=False)(EVERY[40:])
+    assert path.read_bytes() == before
+
+    np.testing.assert_array_equal(game(EVERY), truth)
+    assert game.report() == EvaluationReport(evaluated=4 + 24, reused=40 + 40, verified=4)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        stored = dict(connection.execute("SELECT coalition, value FROM evaluated"))
+    assert [stored[key] for key in packed] == game(EVERY).tolist()
+
+
+def test_a_store_that_cannot_be_written_serves_what_it_has(tmp_path, monkeypatch):
+    path = tmp_path / "s.sqlite"
+    EvaluatedGame(size_game, n=N, store=path)(EVERY)
+    monkeypatch.setattr(Store, "write", pytest.fail)
+    np.testing.assert_array_equal(EvaluatedGame(size_game, n=N, store=path)(EVERY), SIZES)
 
 
 def test_an_imputer_may_change_its_row_where_nothing_is_stored():
@@ -629,23 +708,217 @@ class FitCounter:
 
     def fit(self, x, y):
         self.fits += 1
-        self.mean = float(np.mean(y)) + x.shape[1]
+        time.sleep(0.0005)  # so that threads get in each other's way
+        self.weights = np.arange(1.0, 1 + x.shape[1]) * (1 + y.mean())
         return self
 
     def predict(self, x):
-        return np.full(len(x), self.mean)
+        return x @ self.weights
 
 
-def test_an_imputer_that_refits_gets_large_batches():
-    data = np.random.default_rng(0).normal(size=(20, N))
+DATA = np.random.default_rng(0).normal(size=(20, N))
+
+
+def tabpfn_imputer():
     model = FitCounter()
     imputer = shapiq.TabPFNImputer(
-        model, data, data[:, 0], x_test=data[:5], predict_function=lambda m, x: m.predict(x)
+        model, DATA, DATA[:, 0], x_test=DATA[:5], predict_function=FitCounter.predict
     )
-    game = EvaluatedGame(imputer.fit(data[0]))
+    return imputer.fit(DATA[0]), model
+
+
+@pytest.mark.parametrize("batch_size", ["auto", 7])
+def test_an_imputer_that_refits_is_fitted_once_per_coalition(batch_size, tmp_path):
+    imputer, model = tabpfn_imputer()
+    coalitions = EVERY[:60]
+    truth, _ = tabpfn_imputer()
+    imputer.normalization_value = truth.normalization_value = 0.25
+    game = EvaluatedGame(imputer, batch_size=batch_size, store=tmp_path / "s.sqlite")
     before = model.fits
-    game(EVERY[1:])
-    assert model.fits - before <= len(EVERY) + 4
+    values = game(coalitions)
+    assert model.fits - before == 60  # 59, since one is empty, and all features again at the end
+    np.testing.assert_array_equal(values, [truth(row[None])[0] for row in coalitions])
+    np.testing.assert_array_equal(model.weights, np.arange(1.0, 1 + N) * (1 + DATA[:, 0].mean()))
+
+    imputer, model = tabpfn_imputer()
+    before = model.fits
+    OddSHAP(N, random_state=0).approximate(60, EvaluatedGame(imputer, batch_size=batch_size))
+    assert model.fits - before == 60
+
+
+def test_threads_take_turns_at_a_model_that_is_refitted():
+    imputer, _ = tabpfn_imputer()
+    alone = EvaluatedGame(imputer)(EVERY)
+    with joblib.parallel_config(backend="threading", n_jobs=4):
+        np.testing.assert_array_equal(EvaluatedGame(imputer)(EVERY), alone)
+
+
+@pytest.mark.parametrize("backend", ["loky", "multiprocessing"])
+def test_processes_refit_copies(backend):
+    imputer, model = tabpfn_imputer()
+    alone = EvaluatedGame(imputer)(EVERY)
+    before = model.fits
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        np.testing.assert_array_equal(EvaluatedGame(imputer)(EVERY), alone)
+    assert model.fits == before
+
+
+# ------------------------------------------------------------------ explainers
+
+
+ARGUMENTS = {"index": "SV", "max_order": 1}
+
+
+def test_a_verbose_explainer_shows_a_bar_and_keeps_the_batches(capfd):
+    imputer, data = fitted_imputer(0)
+    sizes = []
+    imputer._predict_function = lambda _, x: sizes.append(len(x)) or x.sum(axis=1)
+    explainer = shapiq.TabularExplainer(
+        imputer.model, data, imputer=EvaluatedGame(imputer, batch_size=64), verbose=True,
+        approximator=OddSHAP(N, random_state=0), **ARGUMENTS,
+    )  # fmt: skip
+    explainer.explain(data[0], budget=2**N)
+    assert max(sizes) >= 62
+    assert "evaluations" in capfd.readouterr().err
+
+
+def test_every_explainer_takes_evaluated_games(tmp_path):
+    def weighted(x):
+        return x @ np.arange(1.0, N + 1)
+
+    approximator = OddSHAP(N, random_state=0)
+    tabular = shapiq.TabularExplainer(
+        weighted, DATA, sample_size=20, approximator=approximator, **ARGUMENTS
+    )
+    tabpfn = shapiq.TabPFNExplainer(
+        FitCounter(), DATA, DATA[:, 0], approximator=approximator, **ARGUMENTS
+    )
+    agnostic = shapiq.AgnosticExplainer(
+        Counting(), n_players=N, approximator=approximator, **ARGUMENTS
+    )
+    for number, explainer in enumerate([tabular, tabpfn, agnostic]):
+        wrapped = evaluated(explainer, store=tmp_path / f"{number}.sqlite")
+        assert type(wrapped) is type(explainer)
+        rows = [None] if explainer is agnostic else DATA[:2]
+        expected = [explainer.explain(x=row, budget=40) for row in rows]
+        for _ in range(2):
+            for row, values in zip(rows, expected, strict=True):
+                found = wrapped.explain(x=row, budget=40)
+                np.testing.assert_allclose(found.values, values.values, atol=1e-12)
+        game = wrapped.game if explainer is agnostic else wrapped.imputer
+        assert game.report() == EvaluationReport(evaluated=40 * len(rows), reused=40 * len(rows))
+        inner = explainer.game if explainer is agnostic else explainer.imputer
+        assert not isinstance(inner, EvaluatedGame)
+
+
+def test_an_explainer_without_games_is_refused():
+    with pytest.raises(TypeError, match="with an imputer or a game is required"):
+        evaluated(object())
+
+
+def test_rows_that_share_fits_are_stored_and_resumed(tmp_path):
+    def explainer(model):
+        return evaluated(
+            shapiq.TabPFNExplainer(
+                model, DATA, DATA[:, 0], approximator=OddSHAP(N, random_state=0), **ARGUMENTS
+            ),
+            store=tmp_path / "s.sqlite",
+        )
+
+    counts, values = [], []
+    for _ in range(2):
+        model = FitCounter()
+        subject = explainer(model)
+        before = model.fits
+        values.append([each.values.values for each in explain(subject, DATA[:3], 50)])
+        counts.append(model.fits - before)
+    np.testing.assert_array_equal(*values)
+    assert counts == [50, 5]  # 49 and all features again; five to verify the store, all last
+
+
+# ------------------------------------------------------------------ several outputs
+
+
+def three_outputs(coalitions):
+    sizes = coalitions.sum(axis=1)
+    return np.stack([sizes, np.sin(coalitions @ np.arange(1.0, N + 1)), -sizes], axis=1)
+
+
+@pytest.mark.parametrize("backend", ["sequential", "loky"])
+@pytest.mark.parametrize("batch_size", ["auto", 5])
+def test_games_of_several_outputs(backend, batch_size, tmp_path):
+    path = tmp_path / "s.sqlite"
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        EvaluatedGame(three_outputs, n=N, batch_size=batch_size, store=path)(EVERY[:30])
+        game = EvaluatedGame(three_outputs, n=N, batch_size=batch_size, store=path)
+        values = game(EVERY)
+    np.testing.assert_array_equal(values, three_outputs(EVERY))
+    assert game.report() == EvaluationReport(evaluated=34 + 4, reused=30, verified=4)
+    with pytest.raises(StoreError, match="but this game gives"):
+        EvaluatedGame(lambda c: three_outputs(c) * [1, 1, 2], n=N, store=path)(EVERY)
+    with pytest.raises(StoreError, match="but this game gives"):
+        EvaluatedGame(lambda c: three_outputs(c)[:, 0], n=N, store=path)(EVERY)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_all_outputs_are_estimated_through_an_evaluated_game(n_jobs, tmp_path):
+    approximator = OddSHAP(N, random_state=0)
+    game = EvaluatedGame(three_outputs, n=N, n_jobs=n_jobs, store=tmp_path / "s.sqlite")
+    found = approximator.estimate_outputs(40, game)
+    for one, other in zip(found, approximator.estimate_outputs(40, three_outputs), strict=True):
+        np.testing.assert_array_equal(one.values.values, other.values.values)
+    again = EvaluatedGame(three_outputs, n=N, n_jobs=n_jobs, store=tmp_path / "s.sqlite")
+    more = approximator.estimate_outputs(50, again)
+    for one, other in zip(more, approximator.estimate_outputs(50, three_outputs), strict=True):
+        np.testing.assert_array_equal(one.values.values, other.values.values)
+    assert again.report() == EvaluationReport(evaluated=10 + 5, reused=40, verified=5)
+    with pytest.raises(GameValueError, match="estimate_outputs"):
+        approximator.approximate(40, again)
+
+
+def test_one_output_in_a_column_is_a_number(tmp_path):
+    game = EvaluatedGame(lambda c: c.sum(axis=1)[:, None], n=N, store=tmp_path / "s.sqlite")
+    np.testing.assert_array_equal(game(EVERY), SIZES)
+
+
+def test_a_value_that_is_not_finite_names_its_output_and_keeps_the_other_coalitions(tmp_path):
+    def game(coalitions):
+        values = three_outputs(coalitions)
+        values[coalitions[:, 3] & (coalitions.sum(axis=1) == 1), 1] = np.inf
+        return values
+
+    wrapped = EvaluatedGame(game, n=N, batch_size=64, store=tmp_path / "s.sqlite")
+    with pytest.raises(GameValueError, match=r"coalition \(3,\) in output 1"):
+        wrapped(EVERY)
+    assert len(wrapped.store) == 63
+
+
+def test_ten_thousand_outputs_are_held_twice(tmp_path):
+    k = 10_000
+
+    def game(coalitions):
+        return coalitions.sum(axis=1)[:, None] * np.arange(1.0, 1 + k)
+
+    game = EvaluatedGame(game, n=N, store=tmp_path / "s.sqlite")
+    expected = SIZES[:, None] * np.arange(1.0, 1 + k)
+    for _ in range(2):  # from the game, from the store
+        tracemalloc.start()
+        values = game(EVERY)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        np.testing.assert_array_equal(values, expected)
+        assert peak < 2.25 * values.nbytes
+
+
+def test_the_number_of_outputs_must_not_change():
+    def game(coalitions):
+        return np.zeros((len(coalitions), 2 + coalitions[0, 0]))
+
+    with pytest.raises(GameValueError, match="2 and 3 outputs"):
+        EvaluatedGame(game, n=N)(EVERY)
+
+
+# ------------------------------------------------------------------ stores of other games
 
 
 def test_a_store_of_another_game_is_noticed(tmp_path):

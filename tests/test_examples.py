@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -33,8 +34,11 @@ def test_data_valuation_is_killed_resumed_and_extended(tmp_path, jobs):
     stored = int(re.search(r"budget 150: killed when (\d+) values", out)[1])
     assert 50 <= stored <= 150
     # five evaluations more than are missing verify the store
-    assert f"budget 150: EvaluationReport(evaluated={155 - stored}, reused={stored})" in out
-    assert "budget 300: EvaluationReport(evaluated=155, reused=150)" in out
+    assert (
+        f"budget 150: EvaluationReport(evaluated={155 - stored}, reused={stored}, verified=5)"
+        in out
+    )
+    assert "budget 300: EvaluationReport(evaluated=155, reused=150, verified=5)" in out
     assert out.count("mislabelled") >= 3
     assert [path.name for path in tmp_path.iterdir()] == [store.name]
 
@@ -95,4 +99,15 @@ def test_an_explainer_of_tabpfn_gets_the_estimator_that_its_price_asks_for(tmp_p
     assert "refitting: 4 rows by OddGP\n  40 fits in all, instead of 160" in out
     assert "imputation: 4 rows by OddSHAP\n  0 fits, 200 predictions a row" in out
     assert out.count("±") == 10
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_chosen_coalitions_have_less_error_for_the_same_money(tmp_path):
+    plot = tmp_path / "plot.png"
+    out = run_example("error_against_money.py", "--output", str(plot))
+    rows = np.array([line.split() for line in out.splitlines()[1:]], dtype=float)
+    fits, _, chosen, drawn, width = rows.T
+    assert fits.tolist() == [25, 35, 50, 70, 100]
+    assert np.all(np.diff(width) < 0)
+    assert np.mean(np.log(chosen / drawn)) < 0
     assert plot.read_bytes().startswith(b"\x89PNG")

@@ -1,5 +1,12 @@
 """Rows and classes by shapiq's explainers: the values they give themselves, and the bill."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import joblib
 import numpy as np
 import pytest
@@ -9,9 +16,19 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from shapiq_oddshap import EvaluatedGame, OddGP, OddSHAP, RefitGame, explain
+from shapiq_oddshap import (
+    EvaluatedGame,
+    FFDRDCorrected,
+    OddGP,
+    OddSHAP,
+    PairedAllSHAP,
+    RefitGame,
+    explain,
+)
+from shapiq_oddshap.store import Store
 from tests.helpers import phi_of
 
+ROOT = Path(__file__).parents[1]
 N = 6
 
 
@@ -31,6 +48,14 @@ class CountingTabPFN:
         # a sum by row, whose rounding does not depend on the number of rows as a product's does
         columns = np.ascontiguousarray(np.column_stack([data, data**2]))
         return np.sin(np.sum(columns * self._weights, axis=1))
+
+
+class SlowTabPFN(CountingTabPFN):
+    """One that leaves time for another fit before it predicts."""
+
+    def predict(self, data):
+        time.sleep(0.002)
+        return super().predict(data)
 
 
 CountingTabPFN.__module__ = "tabpfn.regressor"
@@ -101,6 +126,166 @@ def test_workers_give_the_serial_rows(data):
         parallel = explain(explainer, data[:4], 40, random_state=1, n_jobs=2)
     for one, other in zip(serial, parallel, strict=True):
         assert_same(one, other.values)
+
+
+class Interrupting:
+    """A model that counts the rows it is asked for, and is interrupted at some call."""
+
+    def __init__(self, at=None):
+        self.at, self.calls, self.rows = at, 0, 0
+
+    def __call__(self, x):
+        self.calls += 1
+        if self.calls == self.at:
+            raise KeyboardInterrupt
+        self.rows += len(x)
+        return np.stack([x[:, 0] * x[:, 1] + x[:, 2], x[:, 3] - x[:, 4] * x[:, 1]], axis=1)
+
+
+@pytest.mark.parametrize("classes", [None, "all"])
+def test_half_done_rows_are_resumed_from_a_store(data, classes, tmp_path):
+    def run(model, budget=40, store=None, rows=data[:4], **options):
+        explainer = tabular(model, data, PairedAllSHAP(N), class_index=0)
+        model.calls = model.rows = 0
+        found = explain(
+            explainer, rows, budget, class_index=classes, random_state=1, store=store, **options
+        )
+        return [
+            phi_of(estimate.values) for row in found for estimate in (row if classes else [row])
+        ]
+
+    store = tmp_path / "s.sqlite"
+    whole, interrupted = Interrupting(), Interrupting()
+    expected = run(whole)
+    run(interrupted, store=tmp_path / "whole.sqlite")
+    paid = interrupted.rows
+    interrupted = Interrupting(at=interrupted.calls // 2)
+    with pytest.raises(KeyboardInterrupt):
+        run(interrupted, store=store)
+    resumed = Interrupting()
+    np.testing.assert_allclose(run(resumed, store=store), expected, atol=1e-12)
+    assert resumed.rows < 0.75 * paid
+    again = Interrupting()
+    np.testing.assert_allclose(run(again, store=store, n_jobs=2), expected, atol=1e-12)
+    one, both = Interrupting(), slice(None, None, -1)
+    backwards = run(one, store=store, rows=data[3::-1])
+    classes_each = len(expected) // 4
+    np.testing.assert_allclose(
+        np.reshape(backwards, (4, classes_each, N))[both],
+        np.reshape(expected, (4, classes_each, N)),
+        atol=1e-12,
+    )
+    assert one.rows < 0.3 * paid  # five coalitions a row of forty, and the empty predictions
+    larger = run(Interrupting(), budget=50, store=store)
+    np.testing.assert_allclose(larger, run(Interrupting(), budget=50), atol=1e-12)
+    assert len(Store(store, n=N)) == 4 * 50
+
+
+def test_rows_that_share_fits_are_resumed_from_a_store(tabpfn, data, tmp_path):
+    counts, values = [], []
+    for budget in (30, 40, 40):
+        explainer = tabpfn(OddSHAP(N))
+        before = explainer.model.fits
+        found = explain(explainer, data[:3], budget, random_state=0, store=tmp_path / "s.sqlite")
+        counts.append(explainer.model.fits - before)
+        values.append([phi_of(estimate.values) for estimate in found])
+    assert counts == [30, 10 + 5 + 1, 5]  # of five that check the store, the last has all features
+    np.testing.assert_array_equal(values[1], values[2])
+    alone = explain(tabpfn(OddSHAP(N)), data[:3], 40, random_state=0)
+    np.testing.assert_array_equal(values[1], [phi_of(estimate.values) for estimate in alone])
+
+
+def test_the_seed_of_an_imputer_is_told_apart_in_a_store(data, tmp_path):
+    def run(seed, store):
+        explainer = tabular(lambda x: x[:, 0] * x[:, 1], data, OddSHAP(N), sample_size=5)
+        return explain(explainer, data[0], 40, random_state=seed, store=store)
+
+    for seed in (1, 2, 1, 2):
+        np.testing.assert_allclose(
+            phi_of(run(seed, tmp_path / "s.sqlite").values),
+            phi_of(run(seed, None).values),
+            atol=1e-12,
+        )
+
+
+def test_an_agnostic_game_is_resumed_from_a_store(data, tmp_path):
+    asked = []
+
+    def game(coalitions):
+        asked.append(len(coalitions))
+        return coalitions @ np.arange(N) + 0.0
+
+    explainer = shapiq.AgnosticExplainer(
+        game, n_players=N, approximator=OddSHAP(N, random_state=0), index="SV", max_order=1
+    )
+    for paid in (40, 5):
+        asked.clear()
+        found = explain(explainer, None, 40, store=tmp_path / "s.sqlite")
+        assert sum(asked) == paid
+        np.testing.assert_allclose(phi_of(found.values), np.arange(N), atol=1e-9)
+
+
+def test_a_store_wants_a_seed_and_no_other_store(data, tmp_path):
+    explainer = tabular(lambda x: x[:, 0], data, OddSHAP(N))
+    with pytest.raises(ValueError, match=r"without a seed.*random_state=42"):
+        explain(explainer, data[0], 40, store=tmp_path / "s.sqlite")
+    ours = tabular(
+        lambda x: x[:, 0], data, OddSHAP(N, random_state=0),
+        imputer=EvaluatedGame(explainer.imputer),
+    )  # fmt: skip
+    with pytest.raises(TypeError, match="give the store to the EvaluatedGame"):
+        explain(ours, data[0], 40, store=tmp_path / "s.sqlite")
+    assert not list(tmp_path.iterdir())
+
+
+INTERRUPTED = """
+import sys, time
+import numpy as np, shapiq
+from shapiq_oddshap import OddSHAP, explain
+
+log, store, n_jobs = sys.argv[1:]
+
+def model(x):
+    if (x[:, 0] == 99).any():  # of the third row alone
+        with open(log, "a") as file:
+            file.write("x")
+        time.sleep(60)
+    return x[:, 0] * x[:, 1]
+
+if __name__ == "__main__":
+    data = np.random.default_rng(0).normal(size=(20, 4))
+    explainer = shapiq.TabularExplainer(
+        model, data, approximator=OddSHAP(4), index="SV", max_order=1, sample_size=20
+    )
+    data[2, 0] = 99
+    explain(explainer, data[:4], 12, random_state=0, n_jobs=int(n_jobs), store=store)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to a process group")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_ctrl_c_stops_rows_promptly_and_keeps_them(n_jobs, tmp_path):
+    (tmp_path / "script.py").write_text(INTERRUPTED)
+    log, store = tmp_path / "log", tmp_path / "s.sqlite"
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", tmp_path / "script.py", log, store, str(n_jobs)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # a shell that runs the tests in the background has them ignore SIGINT, and all they start
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
+    while process.poll() is None and not log.exists():
+        time.sleep(0.01)
+    time.sleep(0.3)
+    start = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, err = process.communicate(timeout=30)
+    assert time.monotonic() - start < 10
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in err
+    assert len(Store(store, n=4)) >= 12 * (3 - n_jobs)
 
 
 def test_a_bar_shows_the_rows(data, capsys):
@@ -218,6 +403,31 @@ def test_a_refitting_game_predicts_all_rows_of_one_fit(data):
     np.testing.assert_allclose(values[1], target[:10], atol=1e-6)
     part = Ridge(alpha=1e-9).fit(data[:, :3], target).predict(data[:10, :3])
     np.testing.assert_allclose(values[2], part, rtol=1e-12)  # memory layouts may differ
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_threads_do_not_mix_up_fits(data, in_place):
+    model = SlowTabPFN()
+    game = RefitGame(model, data, data[:, 0], data[:3], in_place=in_place)
+    coalitions = np.random.default_rng(1).random((30, N)) < 0.5
+    coalitions = np.unique(coalitions, axis=0)[1:]
+    alone, fits = game(coalitions), game.fits
+    with joblib.parallel_config(backend="threading", n_jobs=4):
+        together = EvaluatedGame(game)(coalitions)
+    np.testing.assert_array_equal(together, alone)
+    assert game.fits == 2 * fits
+    game.restore()
+    assert (model.fits == game.fits == 2 * fits + 1) == in_place
+
+
+def test_threads_do_not_mix_up_rows_of_a_refitted_model(tabpfn, data):
+    explainer = tabpfn(FFDRDCorrected(N, random_state=0))
+    explainer.imputer.model.__class__ = SlowTabPFN
+    serial = explain(explainer, data[:4], 2**N)
+    with joblib.parallel_config(backend="threading"):
+        threads = explain(explainer, data[:4], 2**N, n_jobs=4)
+    for one, other in zip(serial, threads, strict=True):
+        assert_same(one, other.values)
 
 
 def test_a_refitting_game_scores_in_several_ways():

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import pickle
+import re
 import sqlite3
 import struct
 import subprocess
@@ -120,6 +121,72 @@ def test_telling_coalitions_are_those_of_unusual_values(tmp_path):
     assert set(store.telling(b"\xf0", 5)[0].values()) == {0.9, 1.0, 0.6, -2.0, 0.5, 0.0}
 
 
+def test_the_empty_coalition_tells_nothing(tmp_path):
+    store = Store(tmp_path / "s.sqlite", n=4)
+    store.write({b"\x00": 9.0, b"\x10": 1.0, b"\x20": 2.0})
+    assert store.telling(b"\xf0", 5) == ({b"\x10": 1.0, b"\x20": 2.0}, 9.0)
+
+
+# ------------------------------------------------------------------ several outputs, rows, formats
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(
+        st.binary(min_size=2, max_size=2),
+        st.lists(st.floats(allow_nan=False), min_size=3, max_size=3),
+    )
+)
+def test_the_values_of_several_outputs_come_back_bit_for_bit(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("s") / "s.sqlite"
+    Store(path, n=16).write({key: np.array(row) for key, row in rows.items()})
+    found = Store(path, n=16).read(rows)
+    assert {key: value.tobytes() for key, value in found.items()} == {
+        key: np.array(row).tobytes() for key, row in rows.items()
+    }
+
+
+def test_rows_are_kept_apart(tmp_path):
+    store = Store(tmp_path / "s.sqlite", n=4)
+    store.write({b"\x10": 1.0, b"\x20": 3.0}, b"first")
+    with store.writer(b"second") as write:
+        write({b"\x10": np.array([2.0, -8.0])})
+    assert store.read([b"\x10"]) == {}
+    assert store.read([b"\x10"], b"first") == {b"\x10": 1.0}
+    np.testing.assert_array_equal(store.read([b"\x10"], b"second")[b"\x10"], [2.0, -8.0])
+    assert store.telling(b"\xf0", 9, b"first") == ({b"\x10": 1.0, b"\x20": 3.0}, 3.0)
+    assert store.telling(b"\xf0", 9, b"second")[1] == 8.0
+    assert len(store) == 3
+
+
+FORMAT_1 = f"""
+    PRAGMA application_id = {int.from_bytes(b"OdSh", "big")};
+    PRAGMA user_version = 1;
+    CREATE TABLE identity (n INTEGER NOT NULL, dtype TEXT NOT NULL, key TEXT);
+    CREATE TABLE evaluated (coalition BLOB PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
+    INSERT INTO identity VALUES (16, 'float64', 'game');
+    INSERT INTO evaluated VALUES (x'0100', 0.5), (x'ffff', -0.0);
+"""
+
+
+def test_files_of_format_1_are_read_and_continued_as_ever(tmp_path):
+    path = tmp_path / "old.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(FORMAT_1)
+    before = path.read_bytes()
+    store = Store(path, n=16, key="game")
+    assert store.read([b"\1\0", b"\2\0"], b"any row") == {b"\1\0": 0.5}
+    assert bits(store.read([b"\xff\xff"])[b"\xff\xff"]) == bits(-0.0)
+    assert store.telling(b"\xff\xff", 3)[0].keys() == {b"\1\0", b"\xff\xff"}
+    with pytest.raises(StoreError, match="one number per coalition"):
+        store.write({b"\2\0": np.zeros(2)})
+    assert path.read_bytes() == before
+    store.write({b"\2\0": 3.0})
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        assert connection.execute("SELECT COUNT(*) FROM evaluated").fetchone() == (3,)
+
+
 def test_a_store_is_one_file_and_only_a_path(filled, monkeypatch, tmp_path):
     store = Store(filled, n=16, key="game")
     monkeypatch.chdir(filled.parent)
@@ -130,7 +197,8 @@ def test_a_store_is_one_file_and_only_a_path(filled, monkeypatch, tmp_path):
 
 
 def test_a_path_may_hold_any_characters(tmp_path):
-    path = tmp_path / "50% of ?#&é.sqlite"
+    forbidden = "" if os.name == "nt" else '?*:"<>|'
+    path = tmp_path / f"50% of #&é{forbidden}.sqlite"
     Store(path, n=3).write({b"a": 1.0})
     assert len(Store(path, n=3)) == 1
 
@@ -171,7 +239,7 @@ DAMAGES = {
     "text": (lambda path: path.write_text("coalition,value\n" * 100), "not an SQLite file"),
     "pickle": (lambda path: path.write_bytes(pickle.dumps([0.5] * 99)), "not an SQLite file"),
     "another program": (another_program, "SQLite file of another program"),
-    "another format": (lambda path: overwrite(path, 60, b"\0\0\0\2"), "store format 2"),
+    "another format": (lambda path: overwrite(path, 60, b"\0\0\0\3"), "store format 3"),
 }
 
 
@@ -181,11 +249,39 @@ def test_unusable_files_are_refused_and_left_as_they_are(filled, damage):
     spoil(filled)
     before = {p.name: (p.read_bytes(), p.stat().st_mtime_ns) for p in filled.parent.iterdir()}
     with pytest.raises(
-        StoreError, match=f"(?s){filled}.*{reason}.*left untouched: give another path"
+        StoreError,
+        match=f"(?s){re.escape(str(filled))}.*{reason}.*left untouched: give another path",
     ):
         Store(filled, n=16, key="game")
     after = {p.name: (p.read_bytes(), p.stat().st_mtime_ns) for p in filled.parent.iterdir()}
     assert after == before
+
+
+def test_folders_are_refused(tmp_path):
+    with pytest.raises(StoreError, match="is a folder"):
+        Store(tmp_path, n=3)
+    with pytest.raises(StoreError, match="missing is no folder"):
+        Store(tmp_path / "missing" / "s.sqlite", n=3)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n": 3.0}, "n=3.0, but an integer"),
+        ({"n": 3, "key": 3}, "key=3, but a string"),
+        ({"n": 3, "key": ("a", 1)}, "key=.*, but a string"),
+    ],
+)
+def test_options_of_the_wrong_type_are_refused(options, message, tmp_path):
+    with pytest.raises(TypeError, match=message):
+        Store(tmp_path / "s.sqlite", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_numpys_integers_and_strings_are_ours(tmp_path):
+    Store(tmp_path / "s.sqlite", n=np.int64(3), key=np.str_("game")).write({b"\x20": 1.0})
+    assert len(Store(tmp_path / "s.sqlite", n=3, key="game")) == 1
 
 
 @pytest.mark.parametrize(("n", "key"), [(15, "game"), (16, "another"), (16, None)])
@@ -209,19 +305,22 @@ def test_a_vanished_file_is_not_made_anew(filled):
 GAME = """
 import json, os, random, signal, sys, time
 import numpy as np
-import shapiq
-from shapiq_oddshap.evaluated_game import EvaluatedGame
+from shapiq_oddshap import EvaluatedGame, PairedAllSHAP
+
+outputs = int(sys.argv[2])
 
 def make_game(log, pause):
     def game(coalitions):
         time.sleep(pause)
         with open(log, "a") as file:
             file.write("".join(row.tobytes().hex() + "\\n" for row in np.packbits(coalitions, axis=1)))
-        return np.sin(coalitions @ np.sqrt(np.arange(1.0, 13)))
+        values = np.sin(coalitions @ np.sqrt(np.arange(1.0, 13)))
+        return values if outputs == 1 else values[:, None] * np.arange(1.0, 1 + outputs)
     return game
 
 def shapley_values(game, budget=250, seed=0):
-    return shapiq.KernelSHAP(n=12, random_state=seed).approximate(budget, game).values
+    estimates = PairedAllSHAP(n=12, random_state=seed).estimate_outputs(budget, game)
+    return np.stack([estimate.values.values for estimate in estimates])
 
 def fork(work, *arguments):
     child = os.fork()
@@ -252,7 +351,7 @@ for attempt in range(20):
     names = [row.tobytes() for row in np.packbits(every, axis=1)]
     stored = Store(path, n=12, key="kill").read(names)
     with open(f"{folder}/{attempt}.stored", "w") as file:
-        json.dump({name.hex(): value.hex() for name, value in stored.items()}, file)
+        json.dump({name.hex(): np.asarray(value).tobytes().hex() for name, value in stored.items()}, file)
 game = EvaluatedGame(make_game(f"{folder}/final.log", 0), n=12, store=path, key="kill")
 resumed = shapley_values(game)
 undisturbed = shapley_values(EvaluatedGame(make_game(f"{folder}/undisturbed.log", 0), n=12))
@@ -276,8 +375,9 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="starts its proc
 
 
 @needs_fork
-def test_twenty_kills_lose_nothing_that_was_committed(tmp_path):
-    resumed, undisturbed = json.loads(run_script(GAME + KILLS, tmp_path))
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_twenty_kills_lose_nothing_that_was_committed(tmp_path, outputs):
+    resumed, undisturbed = json.loads(run_script(GAME + KILLS, tmp_path, outputs))
     assert resumed == undisturbed  # bit for bit
 
     asked = [
@@ -297,7 +397,7 @@ def test_twenty_kills_lose_nothing_that_was_committed(tmp_path):
 
 @needs_fork
 def test_two_processes_share_a_file(tmp_path):
-    assert json.loads(run_script(GAME + SHARED, tmp_path)) == [0, 0, 0, 0]
+    assert json.loads(run_script(GAME + SHARED, tmp_path, 2)) == [0, 0, 0, 0]
     for seed in (0, 1):
         shared, alone = (np.load(tmp_path / f"{name}{seed}.npy") for name in ("shared", "alone"))
         assert shared.tobytes() == alone.tobytes()

@@ -336,8 +336,8 @@ def test_ratios_are_of_geometric_means_to_the_best_in_hindsight():
         }.items():
             errors["adult-data-valuation-x-10", 10, 10, instance, method] = error
     rows = suite.relative_errors(frame(errors))
-    assert suite._ratios(rows)["oddgp"].item() == pytest.approx(1.0)
-    assert suite._ratios(rows, ("leverageshap",))["oddgp"].item() == pytest.approx(0.5)
+    assert suite.ratios_to_best(rows)["oddgp"].item() == pytest.approx(1.0)
+    assert suite.ratios_to_best(rows, ("leverageshap",))["oddgp"].item() == pytest.approx(0.5)
 
 
 def test_instances_without_our_rows_do_not_count_and_incomplete_methods_neither():
@@ -345,9 +345,9 @@ def test_instances_without_our_rows_do_not_count_and_incomplete_methods_neither(
     errors = {(name, 10, 10, 2, method): e for method, e in (("oddgp", 1.0), ("kernelshap", 2.0))}
     errors[name, 10, 10, 7, "kernelshap"] = 1e-9
     rows = suite.relative_errors(frame(errors))
-    assert suite._ratios(rows)["oddgp"].item() == pytest.approx(0.5)
+    assert suite.ratios_to_best(rows)["oddgp"].item() == pytest.approx(0.5)
     errors[name, 10, 10, 3, "oddgp"] = 1.0  # on which KernelSHAP failed
-    assert suite._ratios(suite.relative_errors(frame(errors))).empty
+    assert suite.ratios_to_best(suite.relative_errors(frame(errors))).empty
 
 
 def test_errors_below_rounding_and_below_a_references_own_error_are_not_told_apart():

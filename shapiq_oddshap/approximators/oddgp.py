@@ -6,7 +6,7 @@ import copy
 from dataclasses import replace
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import numpy as np
 from scipy.special import ndtri
@@ -15,6 +15,7 @@ from shapiq_oddshap import trees
 from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
 from shapiq_oddshap.approximators.table import GameTable
 from shapiq_oddshap.checks import as_integer
+from shapiq_oddshap.choosing import ChoiceOptions, chosen_pairs
 from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.evaluation import check_callable, evaluate, evaluate_outputs
 from shapiq_oddshap.gp import OddGPRecipe
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["OddGP"]
 
+DesignName = Literal["auto", "paired", "active"]
+"""Which coalitions are asked for."""
+
 _GROWTH = 1.6
 """How much more than the last budget :meth:`OddGP.approximate_until` tries next."""
 
@@ -52,7 +56,9 @@ class OddGP(ShapleyApproximator):
     Fourier terms, sinh(Σ_i a_i x_i x'_i) in closed form. Its Shapley values are a Gauss–Legendre
     sum over the observed pairs, and so are their variances (``docs/odd-gp.md``):
 
-    1. Sample coalitions in complementary pairs, as :class:`~shapiq_oddshap.OddSHAP` does.
+    1. Ask for coalitions in complementary pairs: half as many as there are players are drawn, as
+       :class:`~shapiq_oddshap.OddSHAP` does; each batch after them holds the pairs that lower the
+       variances of the Shapley values most, of those sizes that would be drawn next.
     2. Fit the gradient-boosted proxy; its odd Fourier spectrum tells which players and terms matter.
     3. Maximise the evidence over the kernel's parameters on a part of the pairs.
     4. Condition on all pairs (on a part past 8000) and read mean and variance off.
@@ -81,6 +87,8 @@ class OddGP(ShapleyApproximator):
         n: int,
         *,
         recipe: OddGPRecipe | None = None,
+        design: DesignName = "auto",
+        batch_size: int = 1,
         max_order: int = 1,
         index: str = "SV",
         random_state: int | None = None,
@@ -90,6 +98,11 @@ class OddGP(ShapleyApproximator):
         Args:
             n: The number of players.
             recipe: The recipe, for experiments with it; ``None`` for the one that was measured best.
+            design: ``"auto"`` chooses pairs up to ten evaluations per player, as long as that takes
+                less than some milliseconds per evaluation, and draws the others; ``"active"`` chooses
+                as long as the matrices allow, where every evaluation is dear; ``"paired"`` draws all.
+            batch_size: Coalitions that the game is asked for at once where pairs are chosen, at least:
+                as many as it has workers.
             max_order: 1 for Shapley values, 2 for pairwise interactions too, of at most 200 players.
             index: ``"SV"`` with order 1; ``"SII"`` or ``"k-SII"`` with order 2.
             random_state: The seed; ``None`` takes fresh entropy for every run.
@@ -109,28 +122,38 @@ class OddGP(ShapleyApproximator):
         if not isinstance(recipe, OddGPRecipe | None):
             msg = f"Received recipe={recipe!r}, but an OddGPRecipe is required, or None."
             raise TypeError(msg)
+        if design not in get_args(DesignName):
+            msg = f"Received design={design!r}, but 'auto', 'paired' or 'active' is required."
+            raise ValueError(msg)
         self.recipe = recipe
+        self.design = design
+        self.batch_size = as_integer(batch_size, "batch_size", "a number such as 16", least=1)
 
     def _design(self, run: Run) -> Design:
-        """Draw pairs."""
+        """Draw pairs, or choose them batch by batch."""
         trees.import_lightgbm()  # refuses before anything is paid for
-        sampler = PairedCoalitionSampler(self.n, random_state=int(run.rng.integers(2**63)))
-        sampler.sample(run.budget)
-        yield sampler.coalitions_matrix[2:]
-        return Plan(row_weights(sampler)[2:])
+        entropy = int(run.rng.integers(2**63))
+        if self.design == "paired":
+            sampler = PairedCoalitionSampler(self.n, random_state=entropy)
+            sampler.sample(run.budget)
+            yield sampler.coalitions_matrix[2:]
+            return Plan(row_weights(sampler)[2:], notes=0)
+        options = ChoiceOptions.throughout if self.design == "active" else ChoiceOptions
+        batch = ceil(self.batch_size / 2)
+        chosen = yield from chosen_pairs(self.n, run.budget, entropy, options(least_batch=batch))
+        return Plan(notes=chosen)
 
-    def _fit(self, sample: Sample, notes: None, run: Run) -> Fitted:
-        """Screen, fit the process."""
-        del notes
+    def _fit(self, sample: Sample, notes: int, run: Run) -> Fitted:
+        """Screen, fit the process; the notes are how many pairs were chosen."""
         n = self.n
         if np.ptp(sample.values) == 0:
             # a constant sample tells nothing of the scale on which others may differ
             zeros = np.zeros(n + PAIRWISE.count(n) * self.pairwise)
             return Fitted(zeros, FitFacts(path="constant"), np.full(len(zeros), np.inf))
         if not self.pairwise:
-            return _fitted(fit_process(sample, run.rng, self.recipe, run.clock))
+            return _fitted(fit_process(sample, run.rng, self.recipe, run.clock), notes)
         odd, even = fit_pairs_too(sample, run.rng, self.recipe, run.clock)
-        fitted = _fitted(odd)
+        fitted = _fitted(odd, notes)
         details = {"even_pairs": float(even.pairs), "even_noise": even.noise}
         details |= {"even_terms": float(even.n_terms), **fitted.facts.details}
         return Fitted(
@@ -139,7 +162,7 @@ class OddGP(ShapleyApproximator):
             np.concatenate([odd.variances, even.variances]),
         )
 
-    def _fit_outputs(self, outputs: Outputs, notes: None, run: Run) -> Iterator[tuple[Fitted, Run]]:
+    def _fit_outputs(self, outputs: Outputs, notes: int, run: Run) -> Iterator[tuple[Fitted, Run]]:
         """Screen all outputs, and fit them together; their seconds are those of all."""
         varies = np.ptp(outputs.columns, axis=1) > 0
         if varies.sum() < 2 or self.pairwise:
@@ -148,7 +171,7 @@ class OddGP(ShapleyApproximator):
         chosen = Outputs(outputs.sample, outputs.columns[varies])
         fits = fit_processes(chosen, run.rng, self.recipe, run.clock)
         for varying, sample in zip(varies.tolist(), outputs, strict=True):
-            fitted = _fitted(next(fits)) if varying else self._fit(sample, notes, run)
+            fitted = _fitted(next(fits), notes) if varying else self._fit(sample, notes, run)
             yield fitted, run
 
     def approximate_with_variance(
@@ -254,12 +277,12 @@ class OddGP(ShapleyApproximator):
             budget = min(ceil(_GROWTH * budget), max_budget)
 
 
-def _fitted(fit: OddGPFit) -> Fitted:
-    """Return a fit in the terms of all approximators."""
+def _fitted(fit: OddGPFit, chosen: int) -> Fitted:
+    """Return a fit in the terms of all approximators, after the choice of so many pairs."""
     facts = FitFacts(
         path=fit.path,
         screener="proxyspex",
         n_terms=fit.n_terms,
-        details={"pairs": float(fit.pairs), "noise": fit.noise},
+        details={"pairs": float(fit.pairs), "chosen": float(chosen), "noise": fit.noise},
     )
     return Fitted(fit.values, facts, fit.variances)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shapiq_oddshap.gp.kernel import Kernel
     from shapiq_oddshap.gp.observations import Observations
 
-__all__ = ["Evidence", "SearchOptions", "search_hyperparameters"]
+__all__ = ["Evidence", "SearchOptions", "maximise_evidence", "search_hyperparameters"]
 
 _MOST_NOISE = 10.0
 
@@ -88,6 +88,7 @@ class Evidence:
         self._kernel = kernel
         self._outputs = 1 if data.targets.ndim == 1 else data.targets.shape[1]
         self._targets = _square(data.targets)
+        self._exact = data.exact
         self._share = 1.0 if self._outputs == 1 else _independent(self._targets) / self._outputs
         self._on_rows = [part.on(x) for part in kernel.parts]
         self._spare = np.empty((len(x), len(x)))
@@ -136,7 +137,7 @@ class Evidence:
         for rows, variance, shape in zip(self._on_rows, variances, self._shapes, strict=True):
             rows.add(matrix, variance, values[shape], spare)
         matrix.flat[:: m + 1] += noise
-        matrix[0, 0] += EFFICIENCY_NOISE - noise
+        matrix.flat[: self._exact * m : m + 1] += EFFICIENCY_NOISE - noise
         try:
             # the transpose has LAPACK's order, and the matrix is symmetric
             factor = cholesky(matrix.T, lower=False, overwrite_a=True, check_finite=False)
@@ -158,7 +159,7 @@ class Evidence:
         by_variance = gradient[self._variances]
         for k, (rows, shape) in enumerate(zip(self._on_rows, self._shapes, strict=True)):
             by_variance[k], gradient[shape] = rows.gradient(weights, variances[k], values[shape])
-        gradient[-1] = noise * (np.trace(weights) - weights[0, 0])
+        gradient[-1] = noise * float(np.diag(weights)[self._exact :].sum())
         return value, gradient
 
     def penalised(self, theta: np.ndarray, options: SearchOptions) -> tuple[float, np.ndarray]:
@@ -212,13 +213,13 @@ def search_hyperparameters(
     """
     first = data.first(options.first_pairs)
     plain, *sized = starts
-    found = [_maximise(plain, first, options, options.first_iterations)]
+    found = [maximise_evidence(plain, first, options, options.first_iterations)]
     if found[0][0].noise <= options.little_noise:
-        found = [_maximise(found[0][0], first, options, options.first_iterations)]
-    found += [_maximise(start, first, options, options.sized_iterations) for start in sized]
+        found = [maximise_evidence(found[0][0], first, options, options.first_iterations)]
+    found += [maximise_evidence(start, first, options, options.sized_iterations) for start in sized]
     kernel, _ = min(found, key=lambda pair: pair[1])
     if first is not data:
-        kernel, _ = _maximise(kernel, data, options, options.iterations)
+        kernel, _ = maximise_evidence(kernel, data, options, options.iterations)
     return kernel
 
 
@@ -261,7 +262,7 @@ def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> K
     return joint if gain < options.least_gain else evidence.kernel(found.x)
 
 
-def _maximise(
+def maximise_evidence(
     kernel: Kernel, data: Observations, options: SearchOptions, iterations: int
 ) -> tuple[Kernel, float]:
     """Return the kernel of the largest evidence near one, and minus its logarithm."""

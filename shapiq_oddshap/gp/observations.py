@@ -21,10 +21,12 @@ class Observations:
     Attributes:
         x: Sign rows, that of (empty, grand) first, shape ``(m + 1, n)``.
         targets: Odd values, scaled, shape ``(m + 1,)``.
+        exact: How many rows, the first ones, are without noise.
     """
 
     x: np.ndarray
     targets: np.ndarray
+    exact: int = 1
 
     @classmethod
     def of(cls, coalitions: np.ndarray, targets: np.ndarray, half_total: float) -> Observations:

@@ -63,8 +63,8 @@ class Posterior:
         while True:
             matrix = kernel.gram(data.x, data.x, dtype, lower=True)
             diagonal = matrix.reshape(-1)[:: len(matrix) + 1]
-            diagonal[0] += max(EFFICIENCY_NOISE, rounding)
-            diagonal[1:] += noise
+            diagonal[: data.exact] += max(EFFICIENCY_NOISE, rounding)
+            diagonal[data.exact :] += noise
             try:
                 # the transpose has LAPACK's order: factored in place, as U'U, and not copied
                 factor = cholesky(matrix.T, lower=False, overwrite_a=True, check_finite=False).T
@@ -127,7 +127,7 @@ class Posterior:
 
     def residuals(self) -> np.ndarray:
         """Return targets minus posterior means at the pairs conditioned on, shape ``(m,)``."""
-        return self.kernel.noise * self.alpha[1:]
+        return self.kernel.noise * self.alpha[self.data.exact :]
 
     def mean(self, coalitions: np.ndarray) -> np.ndarray:
         """Return the posterior mean of the odd values of any coalitions, shape ``(k,)``."""
@@ -147,11 +147,11 @@ class Posterior:
         if len(self.factor) > _EXACT_DIAGONAL:
             return np.full(self.data.pairs, self.inverse_trace() / len(self.factor))
         inverse, _ = lapack.dpotri(self.factor.T, lower=False)
-        return np.diag(inverse)[1:].copy()
+        return np.diag(inverse)[self.data.exact :].copy()
 
     def left_out_error(self) -> float:
         """Return the mean squared error at pairs left out one by one, under the same prior."""
-        return float(np.mean((self.alpha[1:] / self.precisions) ** 2))
+        return float(np.mean((self.alpha[self.data.exact :] / self.precisions) ** 2))
 
     def inverse_trace(self) -> float:
         """Estimate the trace of ``K^-1`` by random signs (Hutchinson)."""

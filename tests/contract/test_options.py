@@ -25,6 +25,8 @@ OTHERS = {
     "efficiency_shift": True,
     "rounds": 3,
     "recipe": OddGPRecipe(correction=False),
+    "design": "paired",
+    "batch_size": 8,
 }
 """A value other than the default for every option that has one; a new option joins here."""
 FIXED = {"index", "max_order"}

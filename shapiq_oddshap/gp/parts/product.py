@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from math import log
 from typing import TYPE_CHECKING
 
@@ -259,10 +260,11 @@ def _slope_of_log_largest(value: float, parity: Parity) -> float:
     return float((1.0 - ratio) / (1.0 + ratio))
 
 
-def _legendre(count: int) -> Iterator[tuple[float, float]]:
-    """Yield the nodes and weights of Gauss-Legendre quadrature on [-1, 1]."""
+@cache
+def _legendre(count: int) -> tuple[tuple[float, float], ...]:
+    """Return the nodes and weights of Gauss-Legendre quadrature on [-1, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
-    yield from zip(nodes.tolist(), weights.tolist(), strict=True)
+    return tuple(zip(nodes.tolist(), weights.tolist(), strict=True))
 
 
 def _logarithmic() -> Iterator[tuple[float, float]]:

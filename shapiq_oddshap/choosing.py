@@ -1,0 +1,199 @@
+"""A sequential design: the pairs that tell the most about the Shapley values, batch by batch.
+
+Of every size it takes as many pairs as :class:`~shapiq_oddshap.PairedCoalitionSampler` would; which
+ones, it chooses among the first of that sampler's own random sequences. So all that holds of drawn
+pairs by size, as the correction of the residuals, goes on to hold nearly (``docs/odd-gp.md``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shapiq_oddshap.gp.choice import choose
+from shapiq_oddshap.gp.evidence import SearchOptions, maximise_evidence
+from shapiq_oddshap.gp.kernel import Kernel
+from shapiq_oddshap.gp.observations import Observations
+from shapiq_oddshap.gp.parts import Hints, MainEffects, Product
+from shapiq_oddshap.gp.posterior import Posterior
+from shapiq_oddshap.sampling import drawn_pairs, pairs_of_size, pairs_per_size, row_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+__all__ = ["ChoiceOptions", "chosen_pairs"]
+
+_BATCH_SECONDS = 2e-3
+"""What a choice takes beside arithmetic."""
+
+_SPEED = 5e9
+"""Operations per second of the rest, on one thread."""
+
+
+@dataclass(frozen=True)
+class ChoiceOptions:
+    """How pairs are chosen, and until when.
+
+    Attributes:
+        drawn: Pairs per player that are drawn before the first choice.
+        share: A batch is such a share of the pairs that are known.
+        least_batch: So many pairs a batch has at least, such as half the number of workers.
+        candidates: Candidates of a size, beside ``per_seat`` for each pair of that size.
+        per_seat: See ``candidates``.
+        iterations: Quasi-Newton iterations of the evidence at the first choice.
+        more_iterations: The same later, from the last optimum on.
+        per_player: Pairs per player at most; later ones are drawn.
+        price: Seconds that an evaluation is taken to cost at least: a batch is drawn if its choice
+            takes longer than it takes to evaluate.
+        most_pairs: Pairs at most; the time of a choice grows with their cube.
+    """
+
+    drawn: float = 0.5
+    share: float = 0.1
+    least_batch: int = 1
+    candidates: int = 100
+    per_seat: int = 20
+    iterations: int = 30
+    more_iterations: int = 5
+    per_player: float = 5.0
+    price: float = 5e-3
+    most_pairs: int = 1000
+
+    @classmethod
+    def throughout(cls, **options: Any) -> ChoiceOptions:  # noqa: ANN401 - as the constructor
+        """Return options that choose as long as the matrices fit: evaluations are dear."""
+        return cls(per_player=inf, price=inf, **options)
+
+    def goes_on(self, n: int, known: int) -> bool:
+        """Tell whether the pairs after so many are to be chosen."""
+        if known >= min(self.per_player * n, self.most_pairs):
+            return False
+        seats = self.batch(known)
+        sizes = min(seats, n // 2)
+        candidates = sizes * (self.candidates + 2 * self.per_seat * (known + seats) / n)
+        search = 1.5 * self.more_iterations * known**2 * (known + 4 * n + 40)
+        choice = candidates * ((known + seats) * (known + n) + 10 * n * min(n, 40))
+        return _BATCH_SECONDS + (search + choice) / _SPEED < 2 * seats * self.price
+
+    def batch(self, known: int) -> int:
+        """Return the number of pairs of the batch after so many."""
+        return max(int(self.share * known), self.least_batch)
+
+
+def chosen_pairs(
+    n: int, budget: int, entropy: int, options: ChoiceOptions
+) -> Generator[np.ndarray, np.ndarray, int]:
+    """Ask for pairs: some that are drawn, then those that tell most, then drawn ones again.
+
+    Nothing but how many are asked for depends on the budget: with one seed the coalitions of a smaller
+    budget are those that a larger one starts with.
+
+    Args:
+        n: Number of players.
+        budget: Evaluations, with those of the empty and the grand coalition.
+        entropy: The seed of the sizes' random sequences.
+        options: How pairs are chosen.
+
+    Yields:
+        Coalitions, shape ``(2 m, n)``: pairs, a member and its complement in turn. It is sent their
+        values, shape ``(2 m,)``, or ``(2 m, k)`` of several outputs.
+
+    Returns:
+        How many pairs were chosen.
+    """
+    wanted = min(budget, 2**n) // 2 - 1
+    start = max(int(options.drawn * n), 1)
+    if start >= wanted or not options.goes_on(n, start):
+        yield _members(drawn_pairs(n, wanted, entropy))
+        return 0
+    pairs, counts = drawn_pairs(n, start, entropy), pairs_per_size(n, start)
+    values = yield np.concatenate([[[False] * n, [True] * n], _members(pairs)])
+    half_total, odd = 0.5 * (values[1] - values[0]), _odd(values[2:])
+    kernel, iterations = Kernel.start(Hints.none(n), (MainEffects, Product)), options.iterations
+    sequences = _Sequences(n, entropy)
+    while len(pairs) < wanted and options.goes_on(n, len(pairs)):
+        targets = _in_own_units(odd, half_total)
+        if targets.size == 0:
+            break  # zeros tell nothing of what to ask next
+        data = Observations(Observations.of(pairs, odd, half_total).x, targets)
+        kernel = maximise_evidence(kernel, data, SearchOptions(), iterations)[0]
+        iterations = options.more_iterations
+        after = pairs_per_size(n, min(len(pairs) + options.batch(len(pairs)), 2 ** (n - 1) - 1))
+        enough = (options.candidates + options.per_seat * after) * (after > counts)
+        candidates = _without(sequences.first(enough), pairs)
+        rows = choose(Posterior.of(kernel, data), candidates, after - counts)
+        new = candidates[rows[: wanted - len(pairs)]]
+        odd = np.concatenate([odd, _odd((yield _members(new)))])
+        pairs, counts = np.concatenate([pairs, new]), after
+    chosen = len(pairs) - start
+    if len(pairs) < wanted:
+        yield _members(_next_drawn(pairs, counts, pairs_per_size(n, wanted), entropy))
+    return chosen
+
+
+class _Sequences:
+    """The sizes' random sequences, each drawn again only when much more of it is wanted."""
+
+    def __init__(self, n: int, entropy: int) -> None:
+        """Start with nothing drawn."""
+        self._n, self._entropy = n, entropy
+        self._drawn: dict[int, np.ndarray] = {}
+
+    def first(self, counts: np.ndarray) -> np.ndarray:
+        """Return pairs of every size with a count, so many at least if there are, ``(m, n)``."""
+        sizes = np.flatnonzero(counts).tolist()
+        for size in sizes:
+            if len(self._drawn.get(size, ())) < counts[size]:
+                enough = int(1.5 * counts[size])
+                self._drawn[size] = pairs_of_size(self._n, size, enough, self._entropy)
+        return np.concatenate([self._drawn[size] for size in sizes])
+
+
+def _next_drawn(
+    pairs: np.ndarray, counts: np.ndarray, after: np.ndarray, entropy: int
+) -> np.ndarray:
+    """Return what the sequences have next, so that there are ``after`` pairs by size."""
+    n, found = pairs.shape[1], []
+    for size in np.flatnonzero(after > counts).tolist():
+        # as many of these are known as there are pairs of this size at most
+        rows = _without(pairs_of_size(n, size, int(after[size]), entropy), pairs)
+        found.append(rows[: after[size] - counts[size]])
+    return np.concatenate(found)
+
+
+def _members(pairs: np.ndarray) -> np.ndarray:
+    """Return both members of every pair, ``(2 m, n)``."""
+    return np.stack([pairs, ~pairs], axis=1).reshape(-1, pairs.shape[1])
+
+
+def _odd(values: np.ndarray) -> np.ndarray:
+    """Return the odd component from the values of pairs, shape ``(m,)`` or ``(m, k)``."""
+    return 0.5 * (values[::2] - values[1::2])
+
+
+def _in_own_units(odd: np.ndarray, half_total: np.ndarray) -> np.ndarray:
+    """Return what the process sees, every output over its root mean square, zero ones left out."""
+    targets = np.concatenate([[-half_total], odd])
+    largest = np.abs(targets).max(axis=0)
+    if targets.ndim > 1:
+        targets, largest = targets[:, largest > 0], largest[largest > 0]
+        if targets.shape[1] == 1:
+            targets, largest = targets[:, 0], largest[0]
+    if not np.all(largest > 0):
+        return np.zeros(0)
+    # the maximum first: squares of huge or tiny values would leave the range of a double
+    targets = targets / largest
+    return targets / np.sqrt(np.mean(targets**2, axis=0))
+
+
+def _batch(known: int, options: ChoiceOptions) -> int:
+    """Return the number of pairs of the batch after so many."""
+    return max(int(options.share * known), options.least_batch)
+
+
+def _without(rows: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Return the rows that are not known."""
+    return rows[~np.isin(row_keys(rows), row_keys(known))]

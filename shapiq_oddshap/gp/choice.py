@@ -1,0 +1,96 @@
+"""Which pairs would tell the most: greedy choice by the variance of the Shapley values that they lower.
+
+Equations 22 and 23 of ``docs/odd-gp.md``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular
+
+from shapiq_oddshap.gp.signs import signs
+
+if TYPE_CHECKING:
+    from shapiq_oddshap.gp.posterior import Posterior
+
+__all__ = ["choose"]
+
+_NEW_DIRECTION = 1e-6
+"""Share of a sign row outside the span of others from which on it counts as independent."""
+
+
+def choose(posterior: Posterior, candidates: np.ndarray, seats: np.ndarray) -> np.ndarray:
+    """Choose the pairs that lower the sum of the Shapley values' posterior variances most.
+
+    Observing a pair c lowers it by ``|cov(phi, c)|^2 / (var(c) + noise)`` (eq. 22). Once one is
+    chosen, all covariances are those given it as well (eq. 23), whatever its value will be. Pairs
+    that are linearly independent of those before them come first, so that additive games are
+    determined as soon as they can be.
+
+    Args:
+        posterior: The process on the pairs that are known.
+        candidates: One member of each pair that is not, shape ``(p, n)``.
+        seats: How many are to be chosen of every size, shape ``(>= n // 2 + 1,)``; no more than there
+            are candidates of that size.
+
+    Returns:
+        Which candidates, in the order in which they were chosen, shape ``(b,)``.
+    """
+    kernel, known = posterior.kernel, posterior.data.x
+    x, sizes, seats = signs(candidates), candidates.sum(axis=1), seats.copy()
+    count = int(seats.sum())
+    half = np.zeros((len(known) + count, len(x)))
+    half[: len(known)] = solve_triangular(
+        posterior.factor, kernel.gram(known, x), lower=True, check_finite=False
+    )
+    functionals = solve_triangular(
+        posterior.factor, posterior.functionals, lower=True, check_finite=False
+    )
+    covariances = kernel.shapley_functionals(x) - half[: len(known)].T @ functionals
+    # the variance of a pair before anything is known depends on its size alone
+    _, first, by_size = np.unique(sizes, return_index=True, return_inverse=True)
+    before = np.diag(kernel.gram(x[first], x[first]))[by_size] + kernel.noise
+    variances = np.maximum(before - (half**2).sum(axis=0), kernel.noise)
+    outside = _Outside(known, x)
+    open_, rows = np.ones(len(x), dtype=bool), []
+    for step in range(len(known), len(known) + count):
+        gains = np.einsum("pi,pi->p", covariances, covariances) / variances
+        allowed = open_ & (seats[sizes] > 0)
+        new = allowed & outside.new
+        row = int(np.argmax(np.where(new if new.any() else allowed, gains, -1.0)))
+        rows.append(row)
+        open_[row] = False
+        seats[sizes[row]] -= 1
+        outside.add(row)
+        # condition on it: one more row of the factor
+        root = np.sqrt(variances[row])
+        half[step] = (kernel.gram(x[row : row + 1], x)[0] - half[:step, row] @ half[:step]) / root
+        covariances -= np.outer(half[step], covariances[row] / root)
+        variances = np.maximum(variances - half[step] ** 2, kernel.noise)
+    return np.array(rows)
+
+
+class _Outside:
+    """Which candidates are linearly independent of what is known, as long as anything is."""
+
+    def __init__(self, known: np.ndarray, x: np.ndarray) -> None:
+        """Start from the known sign rows, shape ``(m, n)``, and those of the candidates."""
+        self._rest = np.zeros((0, x.shape[1]))
+        self.new = np.zeros(len(x), dtype=bool)
+        if len(known) <= x.shape[1]:
+            basis = qr(known.T, mode="economic", check_finite=False)[0]
+            self._rest = x - (x @ basis) @ basis.T
+            self._mark()
+
+    def add(self, row: int) -> None:
+        """Take a candidate among what is known."""
+        if len(self._rest):
+            rest = self._rest[row] / max(np.linalg.norm(self._rest[row]), _NEW_DIRECTION)
+            self._rest = self._rest - np.outer(self._rest @ rest, rest)
+            self._mark()
+
+    def _mark(self) -> None:
+        squares = np.einsum("pi,pi->p", self._rest, self._rest)
+        self.new = squares > _NEW_DIRECTION * self._rest.shape[1]
