@@ -34,7 +34,7 @@ def as_integer(value: Any, name: str, example: str, *, least: int | None = None)
             ...
         TypeError: Received order=True, but an integer is required. Please pass order=3.
     """
-    if not hasattr(value, "__index__") or isinstance(value, (bool, np.bool_, np.ndarray)):
+    if not hasattr(value, "__index__") or isinstance(value, bool | np.bool_ | np.ndarray):
         msg = f"Received {name}={value!r}, but an integer is required. Please pass {example}."
         raise TypeError(msg)
     integer = operator.index(value)

@@ -90,6 +90,18 @@ def test_three_metrics_share_the_trainings():
     assert out.count("of them mislabelled") == 3
 
 
+def test_an_explainer_of_tabpfn_gets_the_estimator_that_its_price_asks_for(tmp_path):
+    plot = tmp_path / "plot.png"
+    out = run_example(
+        "tabpfn_routing.py",
+        *("--rows", "4", "--fits", "40", "--predictions", "200", "--output", str(plot)),
+    )
+    assert "refitting: 4 rows by OddGP\n  40 fits in all, instead of 160" in out
+    assert "imputation: 4 rows by OddSHAP\n  0 fits, 200 predictions a row" in out
+    assert out.count("±") == 10
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
 def test_chosen_coalitions_have_less_error_for_the_same_money(tmp_path):
     plot = tmp_path / "plot.png"
     out = run_example("error_against_money.py", "--output", str(plot))

@@ -103,6 +103,8 @@ def test_the_commands_of_a_page_name_what_is_there(page):
                 assert set(place[2:-1].split(",")) - {""} <= set(extras), line
             case ["python", "-m", module, *_]:
                 assert (ROOT / module / "__main__.py").exists(), line
+            case ["python", script, *_]:
+                assert (ROOT / script).is_file(), line
             case []:
                 pass
             case _:
