@@ -50,7 +50,7 @@ class FactorialOddGP(OddGP):
     def _design(self, run: Run) -> Design:
         """Ask for the union of all players' designs."""
         yield ffd.design(self.n, run.rng)
-        return Plan()
+        return Plan(notes=0)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ChoiceOptions", "chosen_pairs"]
 
+_DIGITS = 4
+"""Decimals of the targets that a choice looks at, in units of their root mean square."""
+
 _BATCH_SECONDS = 2e-3
 """What a choice takes beside arithmetic."""
 
@@ -186,7 +189,9 @@ def _in_own_units(odd: np.ndarray, half_total: np.ndarray) -> np.ndarray:
         return np.zeros(0)
     # the maximum first: squares of huge or tiny values would leave the range of a double
     targets = targets / largest
-    return targets / np.sqrt(np.mean(targets**2, axis=0))
+    # rounded, so that the same game in other units, whose last bits differ, has the same choices
+    rounded: np.ndarray = np.round(targets / np.sqrt(np.mean(targets**2, axis=0)), _DIGITS)
+    return rounded
 
 
 def _batch(known: int, options: ChoiceOptions) -> int:

@@ -89,7 +89,8 @@ def shapley_values(coefficients: np.ndarray, terms: Terms) -> np.ndarray:
     """
     orders, players = _members(terms)
     shares = np.where(orders % 2 == 1, coefficients / np.maximum(orders, 1), 0.0)
-    return -2.0 * np.bincount(players, np.repeat(shares, orders), minlength=terms.shape[1])
+    # the zero turns minus zeros into zeros
+    return 0.0 - 2.0 * np.bincount(players, np.repeat(shares, orders), minlength=terms.shape[1])
 
 
 def pair_indices(n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -43,15 +43,18 @@ def test_intervals_cover_as_often_as_they_promise(kind):
     assert 0.8 <= np.mean(covered) <= 0.97
 
 
-@pytest.mark.parametrize("kind", [network_game, tree_game])
-def test_error_is_lower_than_oddshaps(kind):
+@pytest.mark.parametrize(("kind", "design"), [(network_game, "active"), (tree_game, "auto")])
+def test_error_is_lower_than_oddshaps(kind, design):
     n, ratios = 11, []
     for seed in range(8):
         game = kind(n, seed)
         exact = phi_of(OddGP(n).approximate(2**n, game))
         errors = [
-            np.mean((phi_of(cls(n, random_state=seed).approximate(400, game)) - exact) ** 2)
-            for cls in (OddGP, OddSHAP)
+            np.mean((phi_of(approximator.approximate(400, game)) - exact) ** 2)
+            for approximator in (
+                OddGP(n, design=design, random_state=seed),
+                OddSHAP(n, random_state=seed),
+            )
         ]
         ratios.append(np.log(max(errors[0], 1e-20) / errors[1]))
     assert np.mean(ratios) < np.log(0.7)
