@@ -74,9 +74,9 @@ import numpy as np
 import shapiq_oddshap
 from shapiq_oddshap.approximators import APPROXIMATORS
 from tests.helpers import peak_memory
-main = np.random.default_rng(0).normal(size=1500)
+main = np.random.default_rng(0).normal(size=1000)
 start = peak_memory()
-values = APPROXIMATORS[sys.argv[1]](1500, random_state=0).approximate(20_000, lambda c: c @ main)
+values = APPROXIMATORS[sys.argv[1]](1000, random_state=0).approximate(10_000, lambda c: c @ main)
 used = peak_memory() - start
 assert np.isfinite(values.values).all()
 print(used / 2**30)
@@ -88,7 +88,8 @@ def test_many_players_in_bounded_memory(name):
     run = subprocess.run(
         [sys.executable, "-c", MEMORY, name], capture_output=True, text=True, check=True
     )
-    assert float(run.stdout) < 1.0  # GiB above the start
+    # GiB above the start; `benchmarks overhead` measures at three times the size
+    assert float(run.stdout) < 0.4
 
 
 def test_required_budget_is_enough(approximator):
