@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from scipy.signal import lfilter
 
 from shapiq_oddshap.gp.parts.base import Part
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ChangingEffects", "Jump", "LearningCurve", "SizeSteps", "half_correlation", "sizes_of"]
 
-_SIZES_AT_ONCE = 1024
+_TWIN: dict[Parity, Parity] = {"odd": "even", "even": "odd", "both": "both"}
+"""The parity under ``s -> n - s`` of the functions that main effects are multiplied with."""
+
 _START = 0.05
 """Variance at the start: games without such effects are not to be kept from what they need."""
 
@@ -55,6 +58,22 @@ def half_correlation(
 def _correlation(s: np.ndarray, t: np.ndarray, length: float) -> np.ndarray:
     """Return ``exp(-|s - t| / length)`` for all pairs of sizes, shape ``(len(s), len(t))``."""
     return np.exp(-np.abs(s[:, None] - t) / length)
+
+
+def _smoothed(weights: np.ndarray, length: float) -> np.ndarray:
+    """Return ``sum_t exp(-|s - t| / length) weights_t`` for all sizes s, without the square matrix.
+
+    The exponential is a power of the distance: both one-sided sums are recursions.
+
+    Args:
+        weights: Weights of the sizes by row, shape ``(k, n + 1)``.
+        length: The length scale, in players.
+    """
+    recursion = [1.0, -np.exp(-1.0 / length)]
+    upwards = lfilter([1.0], recursion, weights)
+    downwards = lfilter([1.0], recursion, weights[:, ::-1])[:, ::-1]
+    smoothed: np.ndarray = upwards + downwards - weights
+    return smoothed
 
 
 def _half(here: np.ndarray, mirrored: np.ndarray, parity: Parity) -> np.ndarray:
@@ -170,8 +189,7 @@ class ChangingEffects(Part):
 
     def covariance(self, n: int, s: np.ndarray, t: np.ndarray) -> np.ndarray:
         """Return the covariance of every ``h_i`` at unit variance, ``(len(s), len(t))``."""
-        twin: dict[Parity, Parity] = {"odd": "even", "even": "odd", "both": "both"}
-        return half_correlation(n, s, t, self.length * n, twin[self.parity])
+        return half_correlation(n, s, t, self.length * n, _TWIN[self.parity])
 
     def matrix(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return ``(x . x' / n) kappa(s, s')``; see :class:`Part`."""
@@ -189,12 +207,8 @@ class ChangingEffects(Part):
         """Add the variances of own and other effects, which are independent; see :class:`Part`."""
         n = len(out)
         shares = _shares(n)
-        sizes, own, other = np.arange(n + 1), 0.0, 0.0
-        for start in range(0, n + 1, _SIZES_AT_ONCE):  # the whole may not fit
-            rows = slice(start, start + _SIZES_AT_ONCE)
-            covariance = self.covariance(n, sizes[rows], sizes)
-            added = np.einsum("ks,st,kt->k", shares[:, rows], covariance, shares)
-            own, other = own + added[0], other + added[1]
+        smooth = _smoothed(shares, self.length * n)
+        own, other = (shares * _half(smooth, smooth[:, ::-1], _TWIN[self.parity])).sum(axis=1)
         out += (self.variance / n) * (own + (n - 1) * other)
 
     def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
