@@ -60,7 +60,7 @@ class ChoiceOptions:
     candidates: int = 100
     per_seat: int = 20
     iterations: int = 30
-    more_iterations: int = 5
+    more_iterations: int = 2
     per_player: float = 5.0
     price: float = 5e-3
     most_pairs: int = 1000
