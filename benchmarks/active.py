@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy.stats import gmean
 
 from benchmarks import suite
 from benchmarks.experiment import Experiment, Planned
@@ -62,7 +61,6 @@ def bars(rows: pd.DataFrame) -> list[Bar]:
     closed = rows["domain"].isin(suite.CLOSED)
     stored = rows[~closed]
     best = suite.ratios_to_best(stored)
-    tabpfn = best[best.index.get_level_values("domain") == "TabPFN"]
     return [
         *suite.mean_and_worst(
             "OddGP", "oddgp", "the best of five", best,
@@ -70,29 +68,27 @@ def bars(rows: pd.DataFrame) -> list[Bar]:
         ),
         _over_paired("shapiq's games, 10 n and above", stored, (10, 15, 20), 1.0, "0.9", worst=False),
         _over_paired("50 to 100 players, worst", rows[closed], (3, 6), 1.05, "0.8", worst=True),
-        *_on_tabpfn(tabpfn),
+        *suite.tabpfn_bars("OddGP", "oddgp", best, (0.6, "0.4"), (1.0, "0.8")),
         *_over_shapleig(rows),
         *suite.coverage_bars(stored),
     ]  # fmt: skip
 
 
-def _paired_logs(rows: pd.DataFrame, other: str, factors: Sequence[int], column: str) -> pd.Series:
-    """Return the logarithms of OddGP's values over another's on the same runs."""
+def _logs(rows: pd.DataFrame, other: str, factors: Sequence[int], column: str) -> pd.Series:
+    """Return the logarithm of OddGP's values over another's on the same runs, by game and factor."""
     some = rows[rows["factor"].isin(factors) & rows["method"].isin(["oddgp", other])]
-    both = some.pivot_table(
-        index=["domain", "game", "instance", "factor"], columns="method", values=column
-    )
+    index = ["game", "factor", "instance"]
+    both = some.pivot_table(index=index, columns="method", values=column).dropna()
     if not {"oddgp", other} <= set(both):
         return pd.Series(dtype=float)
-    both = both.dropna()
-    return np.log(both["oddgp"] / both[other])
+    return np.log(both["oddgp"] / both[other]).groupby(["game", "factor"]).mean()
 
 
 def _over_paired(
     where: str, rows: pd.DataFrame, factors: Sequence[int], most: float, aim: str, *, worst: bool
 ) -> Bar:
     """Return the bar against drawn pairs: the geometric mean over families, or the worst of them."""
-    logs = _paired_logs(rows, "oddgp-paired", factors, "error").groupby(["game", "factor"]).mean()
+    logs = _logs(rows, "oddgp-paired", factors, "error")
     text = f"OddGP over OddGP with design='paired', {where}"
     if not len(logs):
         return Bar(text, None, most, aim)
@@ -100,26 +96,12 @@ def _over_paired(
     return Bar(text, float(np.exp(logs.max() if worst else logs.mean())), most, aim, where=at)
 
 
-def _on_tabpfn(ratios: pd.DataFrame) -> Iterator[Bar]:
-    """Yield the bars on TabPFN's rows."""
-    low = ratios[ratios.index.get_level_values("factor").isin([3, 4, 6, 10])]
-    ours = low["oddgp"].dropna() if "oddgp" in low else pd.Series(dtype=float)
-    text = "OddGP over the best of five, TabPFN, 3 n to 10 n"
-    yield Bar(text, float(gmean(ours)) if len(ours) else None, 0.6, "0.4")
-    where = f"{ours.idxmax()[2]:g} n" if len(ours) else ""
-    yield Bar(f"{text}, worst", float(ours.max()) if len(ours) else None, 1.0, "0.8", where=where)
-
-
 def _over_shapleig(rows: pd.DataFrame) -> Iterator[Bar]:
     """Yield the bars against ShaplEIG."""
-    for column, most, aim, what in (
-        ("error", 0.5, "0.3", "error"),
-        ("seconds", 0.05, "0.01", "seconds"),
-    ):
-        logs = _paired_logs(rows, "shapleig", _SHAPLEIG_FACTORS, column)
-        by_family = logs.groupby(["game", "factor"]).mean() if len(logs) else logs
-        value = float(np.exp(by_family.mean())) if len(logs) else None
-        yield Bar(f"OddGP over ShaplEIG, {what}, 3 n, 5 n and 8 n", value, most, aim)
+    for column, most, aim in (("error", 0.5, "0.3"), ("seconds", 0.05, "0.01")):
+        logs = _logs(rows, "shapleig", _SHAPLEIG_FACTORS, column)
+        value = float(np.exp(logs.mean())) if len(logs) else None
+        yield Bar(f"OddGP over ShaplEIG, {column}, 3 n, 5 n and 8 n", value, most, aim)
 
 
 def met(rows: pd.DataFrame) -> bool:

@@ -57,6 +57,7 @@ __all__ = [
     "relative_errors",
     "seconds_table",
     "sources",
+    "tabpfn_bars",
 ]
 
 BEST_OF = (
@@ -280,13 +281,12 @@ def bars(rows: pd.DataFrame) -> list[Bar]:
     rows = relative_errors(rows)
     stored = rows[~rows["domain"].isin(CLOSED)]
     best, same = ratios_to_best(stored), ratios_to_best(stored, ("shapiq-oddshap",))
-    tabpfn = best[best.index.get_level_values("domain") == "TabPFN"]
     five = "the best of five"
     return [
         *mean_and_worst("OddGP", "oddgp", five, best, {4: (0.5, "0.3"), 10: (0.3, "0.15"), 30: (0.35, "0.2"), 100: (0.45, "0.3")}, 1.5),
         *mean_and_worst("OddSHAP", "oddshap", five, best, {3: (0.6, "0.4"), 10: (0.4, "0.2")}, 1.5),
         *mean_and_worst("OddSHAP", "oddshap", "shapiq's OddSHAP", same, {30: (0.3, ""), 100: (0.6, "")}, 1.2),
-        *_tabpfn(tabpfn),
+        *tabpfn_bars("OddSHAP", "oddshap", best, (1.0, "0.8"), (1.4, "1.0")),
         *coverage_bars(stored),
         *_sparse_bars(rows[rows["domain"] == _SPARSE]),
         _time_bar(stored),
@@ -317,15 +317,18 @@ def mean_and_worst(
     yield Bar(f"{title} over {against}, worst domain", value, worst, "1.0", where=where)
 
 
-def _tabpfn(ratios: pd.DataFrame) -> Iterator[Bar]:
-    """Yield OddSHAP's bars on TabPFN."""
-    factors = ratios.index.get_level_values("factor")
-    low = ratios[np.isin(factors, (3, 4, 6, 10))]
-    ours = low["oddshap"].dropna() if "oddshap" in low else pd.Series(dtype=float)
-    text = "OddSHAP over the best of five, TabPFN, 3 n to 10 n"
-    yield Bar(text, float(gmean(ours)) if len(ours) else None, 1.0, "0.8")
+def tabpfn_bars(
+    title: str, method: str, ratios: pd.DataFrame, mean: tuple[float, str], worst: tuple[float, str]
+) -> Iterator[Bar]:
+    """Yield the bars on TabPFN's rows: bar and aim of the geometric mean, and of the worst budget."""
+    index = ratios.index
+    tabpfn = index.get_level_values("domain") == "TabPFN"
+    low = ratios[tabpfn & index.get_level_values("factor").isin([3, 4, 6, 10])]
+    ours = low[method].dropna() if method in low else pd.Series(dtype=float)
+    text = f"{title} over the best of five, TabPFN, 3 n to 10 n"
+    yield Bar(text, float(gmean(ours)) if len(ours) else None, *mean)
     where = f"{ours.idxmax()[2]:g} n" if len(ours) else ""
-    yield Bar(f"{text}, worst", float(ours.max()) if len(ours) else None, 1.4, "1.0", where=where)
+    yield Bar(f"{text}, worst", float(ours.max()) if len(ours) else None, *worst, where=where)
 
 
 def coverage_bars(rows: pd.DataFrame) -> Iterator[Bar]:

@@ -13,7 +13,7 @@ from shapiq.explainer.product_kernel import ProductKernelComputer
 from shapiq.explainer.product_kernel.base import ProductKernelModel
 
 from benchmarks import __main__ as command_line
-from benchmarks import closed_forms, games, suite
+from benchmarks import active, closed_forms, games, suite
 from benchmarks.closed_forms import CLOSED_FORMS
 from benchmarks.experiment import Planned
 from benchmarks.games import GameUnavailableError, Source, load_instance
@@ -452,3 +452,36 @@ def test_a_family_without_untouched_instances_is_named(tables, tmp_path, capsys)
     expected = "single-unsupervised-7: none of its instances is asked for (it has 1)"
     assert expected in capsys.readouterr().out
     assert set(pd.read_csv(tmp_path / "out" / "results.csv")["instance"]) == {2}
+
+
+def test_chosen_coalitions_are_judged_beside_drawn_ones_and_shapleig():
+    name = "adult-data-valuation-x-10"
+    errors = {
+        (name, 10, factor, 2, method): error
+        for factor in (3, 10)
+        for method, error in (
+            ("oddgp", 0.2),
+            ("oddgp-paired", 0.4),
+            ("kernelshap", 2.0),
+            ("shapleig", 1.0),
+        )
+    }
+    rows = frame(errors)
+    bars = {bar.text: bar for bar in active.bars(rows)}
+    assert bars["OddGP over the best of five, 3 n"].value == pytest.approx(0.1)
+    paired = "OddGP over OddGP with design='paired', shapiq's games, 10 n and above"
+    assert bars[paired].value == pytest.approx(0.5)
+    assert bars["OddGP over ShaplEIG, error, 3 n, 5 n and 8 n"].value == pytest.approx(0.2)
+    assert bars["OddGP over ShaplEIG, seconds, 3 n, 5 n and 8 n"].met is False  # as long as it
+    assert bars["OddGP over the best of five, TabPFN, 3 n to 10 n"].met is None
+    assert not active.met(rows)
+
+
+def test_active_writes_designs_beside_each_other(tables, tmp_path, capsys):
+    command = ["active", "--tables", str(tables), "--games", "adult-*", "--split", "all"]
+    command += ["--methods", "oddgp,oddgp-paired,kernelshap,shapleig", "--budgets-per-player", "3"]
+    command += ["--instances", "1", "--output", str(tmp_path)]
+    assert command_line.main(command) == 0
+    page = (tmp_path / "README.md").read_text()
+    assert "oddgp-paired" in page
+    assert (tmp_path / "active.png").exists()
