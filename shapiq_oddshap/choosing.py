@@ -29,6 +29,9 @@ __all__ = ["ChoiceOptions", "chosen_pairs"]
 _DIGITS = 4
 """Decimals of the targets that a choice looks at, in units of their root mean square."""
 
+_CANDIDATES = 5000
+"""Candidates of a size at most, beside the pairs that there are: a large batch asks for more."""
+
 _BATCH_SECONDS = 2e-3
 """What a choice takes beside arithmetic."""
 
@@ -83,7 +86,7 @@ class ChoiceOptions:
 
     def batch(self, known: int) -> int:
         """Return the number of pairs of the batch after so many."""
-        return max(int(self.share * known), self.least_batch)
+        return min(max(int(self.share * known), self.least_batch), self.most_pairs - known)
 
 
 def chosen_pairs(
@@ -125,10 +128,10 @@ def chosen_pairs(
         kernel = maximise_evidence(kernel, data, SearchOptions(), iterations)[0]
         iterations = options.more_iterations
         after = pairs_per_size(n, min(len(pairs) + options.batch(len(pairs)), 2 ** (n - 1) - 1))
-        enough = (options.candidates + options.per_seat * after) * (after > counts)
-        candidates = _without(sequences.first(enough), pairs)
-        rows = choose(Posterior.of(kernel, data), candidates, after - counts)
-        new = candidates[rows[: wanted - len(pairs)]]
+        enough = np.minimum(options.candidates + options.per_seat * after, _CANDIDATES + after)
+        candidates = _without(sequences.first(enough * (after > counts)), pairs)
+        posterior = Posterior.of(kernel, data)
+        new = candidates[choose(posterior, candidates, after - counts, wanted - len(pairs))]
         odd = np.concatenate([odd, _odd((yield _members(new)))])
         pairs, counts = np.concatenate([pairs, new]), after
     chosen = len(pairs) - start
@@ -192,11 +195,6 @@ def _in_own_units(odd: np.ndarray, half_total: np.ndarray) -> np.ndarray:
     # rounded, so that the same game in other units, whose last bits differ, has the same choices
     rounded: np.ndarray = np.round(targets / np.sqrt(np.mean(targets**2, axis=0)), _DIGITS)
     return rounded
-
-
-def _batch(known: int, options: ChoiceOptions) -> int:
-    """Return the number of pairs of the batch after so many."""
-    return max(int(options.share * known), options.least_batch)
 
 
 def _without(rows: np.ndarray, known: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from threading import RLock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -78,6 +79,24 @@ class EvaluationReport:
             if count or name in {"evaluated", "reused"}
         )
         return f"EvaluationReport({counts})"
+
+
+def _check_outputs(known: Mapping[bytes, Value], new: Mapping[bytes, Value]) -> None:
+    """Refuse values of another number of outputs than those before, before they are stored.
+
+    Raises:
+        GameValueError: If there are some.
+    """
+    first = next(iter(known.values()), None)
+    shapes = {np.shape(value) for value in new.values()}
+    shapes |= set() if first is None else {np.shape(first)}
+    if len(shapes) > 1:
+        numbers = sorted(shape[0] if shape else 1 for shape in shapes)
+        msg = (
+            f"The game returned {' and '.join(map(str, numbers))} outputs for different "
+            "coalitions. The same number for each is required."
+        )
+        raise GameValueError(msg)
 
 
 class EvaluatedGame(Game):  # type: ignore[misc]
@@ -289,15 +308,9 @@ class EvaluatedGame(Game):  # type: ignore[misc]
             self._count(reused=len(values))
         missing = [key for key in distinct if key not in values]
         if missing:
-            values |= self._pay(missing, explained, self.store)
-        shapes = {np.shape(value) for value in values.values()}
-        if len(shapes) > 1:
-            numbers = sorted(shape[0] if shape else 1 for shape in shapes)
-            msg = (
-                f"The game returned {' and '.join(map(str, numbers))} outputs for different "
-                "coalitions. The same number for each is required."
-            )
-            raise GameValueError(msg)
+            if self.store is not None:
+                self.store.check_writable()
+            values = self._pay(missing, explained, self.store, values)
         return np.array([values[key] for key in keys], dtype=np.float64)
 
     def _explained(self) -> bytes:
@@ -334,7 +347,7 @@ class EvaluatedGame(Game):  # type: ignore[misc]
         self._count(verified=len(now))
         for key, value in stored.items():
             same = np.shape(value) == np.shape(now[key])
-            if not same or np.max(np.abs(now[key] - value)) > _TOLERANCE * largest:
+            if not same or np.any(np.abs(now[key] - value) > _TOLERANCE * largest):
                 msg = (
                     f"The store {store.path} holds {value} for the coalition "
                     f"{players(unpack([key], self.n_players)[0])}, but this game gives {now[key]}."
@@ -343,9 +356,18 @@ class EvaluatedGame(Game):  # type: ignore[misc]
                 )
                 raise StoreError(msg)
 
-    def _pay(self, keys: list[bytes], explained: bytes, store: Store | None) -> dict[bytes, Value]:
-        """Evaluate distinct coalitions; begin again, after a pause, when a worker was lost."""
-        values: dict[bytes, Value] = {}
+    def _pay(
+        self,
+        keys: list[bytes],
+        explained: bytes,
+        store: Store | None,
+        known: Mapping[bytes, Value] = MappingProxyType({}),
+    ) -> dict[bytes, Value]:
+        """Evaluate distinct coalitions, and return them beside those that are known.
+
+        It begins again, after a pause, when a worker was lost.
+        """
+        values = dict(known)
         evaluator = self._evaluator()
         for round_ in range(1 + self.retries):
             pause(round_)
@@ -355,7 +377,7 @@ class EvaluatedGame(Game):  # type: ignore[misc]
             if failure is None:
                 break
             if not failure.lost or round_ == self.retries:
-                self._raise(failure, finished=len(values), wanted=len(keys))
+                self._raise(failure, finished=len(values) - len(known), wanted=len(keys))
         self._settle(evaluator)
         return values
 
@@ -380,6 +402,7 @@ class EvaluatedGame(Game):  # type: ignore[misc]
         )
         with self._bar(len(keys)) as bar, closing(outcomes):
             for outcome in outcomes:
+                _check_outputs(values, outcome.values)
                 values |= outcome.values
                 if write is not None:
                     write(outcome.values)

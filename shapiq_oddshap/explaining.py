@@ -16,6 +16,7 @@ from shapiq_oddshap.refit import RefitGame
 from shapiq_oddshap.shapiq_adapter import (
     EveryClass,
     class_predictions,
+    draws,
     fitted_imputer,
     imputer_of,
     name_of,
@@ -145,10 +146,10 @@ def _stored(explainer: Explainer, store: str | os.PathLike[str]) -> Explainer:
             "to the EvaluatedGame."
         )
         raise TypeError(msg)
-    if explainer.approximator.random_state is None:
+    if explainer.approximator.random_state is None or (imputer is not None and draws(imputer)):
         msg = (
             f"Received store={store!r} without a seed, so that another run would ask for other "
-            "coalitions. Please pass random_state=42, or any other."
+            "coalitions, or draw other background rows. Please pass random_state=42, or any other."
         )
         raise ValueError(msg)
     dear = imputer is None or refits_after_a_call(imputer)

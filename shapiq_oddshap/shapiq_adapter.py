@@ -18,7 +18,7 @@ from shapiq import InteractionValues
 from shapiq.approximator.base import Approximator
 from shapiq.approximator.sampling import CoalitionSampler
 from shapiq.explainer.configuration import APPROXIMATOR_CONFIGURATIONS
-from shapiq.imputer import TabPFNImputer
+from shapiq.imputer import BaselineImputer, TabPFNImputer
 from shapiq.imputer.base import Imputer
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = [
     "FilledCoalitionSampler",
     "ShapleyAdapter",
     "class_predictions",
+    "draws",
     "explained_row",
     "explainer_approximators",
     "fitted_imputer",
@@ -111,6 +112,12 @@ def refits_after_a_call(game: object) -> bool:
     return isinstance(game, TabPFNImputer) and (
         type(game).value_function is TabPFNImputer.value_function
     )
+
+
+def draws(imputer: Imputer) -> bool:
+    """Return whether an imputer draws rows of its background data without a seed."""
+    fixed = isinstance(imputer, BaselineImputer | TabPFNImputer)
+    return not fixed and getattr(imputer, "random_state", 0) is None
 
 
 def with_game(explainer: Explainer, wrap: Callable[[Any], Any]) -> Explainer:

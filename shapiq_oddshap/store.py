@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import mkstemp
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -138,8 +138,31 @@ class Store:
         _, names = self._where(explained)
         marks = ",".join("?" * (len(names) + 2))
         rows = ((*names, coalition, _encoded(value)) for coalition, value in values.items())
-        with self._connection() as connection:
+        with self._writing() as connection:
             connection.executemany(f"INSERT OR IGNORE INTO evaluated VALUES ({marks})", rows)  # noqa: S608
+
+    def check_writable(self) -> None:
+        """Find out before anything is paid for whether the file can be written to.
+
+        Raises:
+            StoreError: If it cannot.
+        """
+        with self._writing() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.rollback()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Open the file for one transaction that writes; say which file it is that cannot be."""
+        try:
+            with self._connection() as connection:
+                yield connection
+        except sqlite3.OperationalError as error:
+            msg = (
+                f"The store {self.path} cannot be written to: {error}. Please check its permissions and "
+                "the disk, or give another path."
+            )
+            raise StoreError(msg) from error
 
     @contextmanager
     def writer(self, explained: bytes = b"") -> Iterator[Callable[[Mapping[bytes, Value]], None]]:
@@ -172,13 +195,14 @@ class Store:
 
     def telling(
         self, always: bytes, count: int, explained: bytes = b""
-    ) -> tuple[dict[bytes, Value], float]:
-        """Return coalitions that tell this game from others, and the largest absolute value.
+    ) -> tuple[dict[bytes, Value], Value]:
+        """Return coalitions that tell this game from others, and the largest absolute values.
 
         Values that many coalitions share tell least: in data valuation all that is too little to
         train on is worth the same, whatever the model. So those come first that no other coalition
-        has, the farthest from the mean before the others; of several outputs their sum counts. The
-        empty coalition, which is worth 0 in half of all games, is not among them.
+        has, the farthest from the mean before the others; of several outputs a sum counts whose
+        weights let none of the usual identities cancel, such as that of classes to one. The empty
+        coalition, which is worth 0 in half of all games, is not among them.
 
         Args:
             always: A packed coalition that is among them if it is stored.
@@ -186,26 +210,36 @@ class Store:
             explained: The name of the explained row.
 
         Returns:
-            Their values by packed coalition, and the largest absolute value, 0 of an empty store.
+            Their values by packed coalition, and the largest absolute value of each output, 0 of an
+            empty store.
+
+        Raises:
+            StoreError: If the stored values are of different numbers of outputs.
         """
         where, names = self._where(explained)
         query = f"SELECT coalition, value FROM evaluated WHERE {where} ORDER BY coalition"  # noqa: S608
         others: list[bytes] = []
         sums: list[float] = []
-        largest = 0.0
+        sizes: set[tuple[int, ...]] = set()
+        largest: Any = 0.0
         with self._connection() as connection:
             for coalition, value in connection.execute(query, names):
                 outputs = _decoded(value)
-                largest = max(largest, float(np.max(np.abs(outputs))))
+                if sizes and np.shape(outputs) not in sizes:
+                    msg = f"The store {self.path} holds different numbers of outputs. Use another."
+                    raise StoreError(msg)
+                sizes.add(np.shape(outputs))
+                largest = np.maximum(largest, np.abs(outputs))
                 if coalition != always and any(coalition):
                     others.append(coalition)
-                    sums.append(float(np.sum(outputs)))
+                    weights = np.cos(1.0 + np.arange(np.size(outputs)))
+                    sums.append(float(np.sum(outputs * weights)))
         _, first, shared = np.unique(sums, return_index=True, return_counts=True)
         unusual = np.abs(np.array(sums) - np.mean(sums)) if sums else np.zeros(0)
         order = first[np.lexsort((-unusual[first], shared))][:count]
         return self.read([always, *(others[place] for place in order)], explained), largest
 
-    def sample(self) -> tuple[bytes, Value, float] | None:
+    def sample(self) -> tuple[bytes, Value, Value] | None:
         """Return the most telling coalition but the grand one, its value, and the largest value.
 
         See :meth:`telling`; ``None`` if there is none.

@@ -59,7 +59,8 @@ def test_the_choice_is_the_greedy_one_by_refitting(known):
     pairs, candidates = rows[:known], rows[known:]
     seats = np.array([0, 1, 3, 2])
     posterior = posterior_on(pairs, rng.uniform(0.05, 0.6, n))
-    chosen = choose(posterior, candidates, seats)
+    chosen = choose(posterior, candidates, seats, 99)
+    assert choose(posterior, candidates, seats, 2).tolist() == chosen[:2].tolist()
 
     left, expected = seats.copy(), []
     for _ in range(seats.sum()):
@@ -240,3 +241,11 @@ def test_intervals_cover_although_the_design_followed_the_model(design):
 def test_invalid_options(name, value):
     with pytest.raises(ValueError, match=name):
         OddGP(5, **{name: value})
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_a_batch_larger_than_what_is_left_takes_what_is_left(design):
+    n, asked = 14, Asked(interactions(14))
+    estimate = OddGP(n, design=design, batch_size=10_000, random_state=0).estimate(150, asked)
+    assert len(asked.rows) == 150
+    assert estimate.diagnostics.details["chosen"] == 74 - n // 2

@@ -229,6 +229,12 @@ def test_a_store_wants_a_seed_and_no_other_store(data, tmp_path):
     explainer = tabular(lambda x: x[:, 0], data, OddSHAP(N))
     with pytest.raises(ValueError, match=r"without a seed.*random_state=42"):
         explain(explainer, data[0], 40, store=tmp_path / "s.sqlite")
+    drawing = shapiq.TabularExplainer(
+        lambda x: x[:, 0], data, approximator=OddSHAP(N, random_state=0),
+        index="SV", max_order=1, sample_size=10,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"draw other background rows.*random_state=42"):
+        explain(drawing, data[0], 40, store=tmp_path / "s.sqlite")
     ours = tabular(
         lambda x: x[:, 0], data, OddSHAP(N, random_state=0),
         imputer=EvaluatedGame(explainer.imputer),

@@ -19,6 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shapiq_oddshap import EvaluatedGame, OddSHAP
+from shapiq_oddshap.evaluation import GameValueError
 from shapiq_oddshap.store import Store, StoreError
 
 ROOT = Path(__file__).parents[1]
@@ -98,7 +100,7 @@ def test_a_commit_that_fails_is_noticed(filled):
         with store.writer() as write:
             write({b"aa": 1.0})
 
-    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+    with pytest.raises(StoreError, match="cannot be written to"):
         write_one()
 
 
@@ -403,3 +405,73 @@ def test_two_processes_share_a_file(tmp_path):
         assert shared.tobytes() == alone.tobytes()
     asked = [set((tmp_path / f"shared{seed}.log").read_text().split()) for seed in (0, 1)]
     assert len(Store(tmp_path / "s.sqlite", n=12)) == len(asked[0] | asked[1])
+
+
+def outputs_game(*columns):
+    return lambda coalitions: np.stack([column(coalitions) for column in columns], axis=1)
+
+
+def test_a_small_output_beside_a_large_one_tells_another_game(tmp_path):
+    path, approximator = tmp_path / "s.sqlite", OddSHAP(8, random_state=0)
+    large = lambda z: 1e10 * (1.0 + z @ np.arange(8.0))  # noqa: E731
+    small = lambda z: np.sin(z @ np.arange(1.0, 9.0))  # noqa: E731
+    other = lambda z: np.cos(z @ np.arange(1.0, 9.0))  # noqa: E731
+    first = EvaluatedGame(outputs_game(large, small), n=8, store=path)
+    approximator.estimate_outputs(60, first)
+    with pytest.raises(StoreError, match="this game gives"):
+        approximator.estimate_outputs(
+            60, EvaluatedGame(outputs_game(large, other), n=8, store=path)
+        )
+
+
+def test_classes_that_sum_to_one_tell_another_model(tmp_path):
+    def classes(slope):
+        def game(z):
+            wave = np.round(64 * np.abs(np.sin(z @ np.arange(1, 9) * slope))) / 64
+            first = np.where(z.all(axis=1), 0.75, np.where(z.sum(axis=1) <= 2, 0.5, wave))
+            return np.stack([first, 1.0 - first], axis=1)
+
+        return game
+
+    path, approximator = tmp_path / "s.sqlite", OddSHAP(8, random_state=0)
+    approximator.estimate_outputs(60, EvaluatedGame(classes(1.0), n=8, store=path))
+    with pytest.raises(StoreError, match="this game gives"):
+        approximator.estimate_outputs(60, EvaluatedGame(classes(2.0), n=8, store=path))
+
+
+def test_rows_of_another_number_of_outputs_are_not_stored(tmp_path):
+    path, broken = tmp_path / "s.sqlite", True
+
+    def game(z):
+        size = 2 if broken and z.sum() == 3 else 3
+        return np.tile(z.sum(axis=1, keepdims=True), size).astype(float)
+
+    approximator = OddSHAP(8, random_state=0)
+    with pytest.raises(GameValueError, match="2 and 3 outputs"):
+        approximator.estimate_outputs(60, EvaluatedGame(game, n=8, store=path))
+    broken = False
+    mended = EvaluatedGame(game, n=8, store=path)
+    assert len(approximator.estimate_outputs(60, mended)) == 3
+    assert mended.report().reused > 0
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write to any file")
+def test_a_read_only_file_is_refused_before_anything_is_paid_for(tmp_path):
+    path, approximator = tmp_path / "s.sqlite", OddSHAP(8, random_state=0)
+    approximator.estimate(40, EvaluatedGame(lambda z: z.sum(axis=1), n=8, store=path))
+    path.chmod(0o444)
+    game = EvaluatedGame(lambda z: z.sum(axis=1), n=8, store=path)
+    approximator.estimate(40, game)
+    with pytest.raises(StoreError, match="cannot be written to"):
+        approximator.estimate(80, game)
+
+
+def test_a_failing_write_names_the_file(tmp_path, monkeypatch):
+    store = Store(tmp_path / "s.sqlite", n=4)
+
+    def refuse(*_args, **_options):
+        raise sqlite3.OperationalError("attempt to write a readonly database")
+
+    monkeypatch.setattr(sqlite3, "connect", refuse)
+    with pytest.raises(StoreError, match="s.sqlite cannot be written to: attempt to write a read"):
+        store.write({b"\x10": 1.0})

@@ -21,7 +21,9 @@ _NEW_DIRECTION = 1e-6
 """Share of a sign row outside the span of others from which on it counts as independent."""
 
 
-def choose(posterior: Posterior, candidates: np.ndarray, seats: np.ndarray) -> np.ndarray:
+def choose(
+    posterior: Posterior, candidates: np.ndarray, seats: np.ndarray, most: int
+) -> np.ndarray:
     """Choose the pairs that lower the sum of the Shapley values' posterior variances most.
 
     Observing a pair c lowers it by ``|cov(phi, c)|^2 / (var(c) + noise)`` (eq. 22). Once one is
@@ -34,13 +36,14 @@ def choose(posterior: Posterior, candidates: np.ndarray, seats: np.ndarray) -> n
         candidates: One member of each pair that is not, shape ``(p, n)``.
         seats: How many are to be chosen of every size, shape ``(>= n // 2 + 1,)``; no more than there
             are candidates of that size.
+        most: So many in all at most, the first ones that would be chosen.
 
     Returns:
         Which candidates, in the order in which they were chosen, shape ``(b,)``.
     """
     kernel, known = posterior.kernel, posterior.data.x
     x, sizes, seats = signs(candidates), candidates.sum(axis=1), seats.copy()
-    count = int(seats.sum())
+    count = min(int(seats.sum()), most)
     half = np.zeros((len(known) + count, len(x)))
     half[: len(known)] = solve_triangular(
         posterior.factor, kernel.gram(known, x), lower=True, check_finite=False
