@@ -143,7 +143,7 @@ def test_the_game_is_asked_a_few_dozen_times_and_fewer_with_larger_batches():
     assert calls[64] <= 5
 
 
-@pytest.mark.parametrize(("n", "budget"), [(1, 2), (2, 3), (600, 1800), (1500, 3200)], ids=str)
+@pytest.mark.parametrize(("n", "budget"), [(1, 2), (2, 3), (600, 1800)], ids=str)
 def test_any_number_of_players(n, budget):
     estimate = OddGP(n, random_state=0).estimate(budget, lambda z: np.sqrt(z.sum(axis=1)))
     np.testing.assert_allclose(phi_of(estimate.values).sum(), np.sqrt(n))
