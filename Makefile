@@ -37,7 +37,7 @@ test-shapiq-%: .venv-shapiq-%/.installed
 .PRECIOUS: .venv-shapiq-%/.installed
 .venv-shapiq-%/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-shapiq-$*
-	.venv-shapiq-$*/bin/python -m pip install --quiet --no-compile "shapiq==$*.*" -e . hypothesis pytest pytest-xdist scikit-learn
+	.venv-shapiq-$*/bin/python -m pip install --quiet --no-compile "shapiq==$*.*" -e . hypothesis pytest pytest-xdist scikit-learn xgboost
 	touch $@
 
 check: $(VENV)/.dev
