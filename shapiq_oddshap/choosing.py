@@ -7,7 +7,7 @@ pairs by size, as the correction of the residuals, goes on to hold nearly (``doc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -121,10 +121,10 @@ def chosen_pairs(
     kernel, iterations = Kernel.start(Hints.none(n), (MainEffects, Product)), options.iterations
     sequences = _Sequences(n, entropy)
     while len(pairs) < wanted and options.goes_on(n, len(pairs)):
-        targets = _in_own_units(odd, half_total)
-        if targets.size == 0:
+        data = Observations.of(pairs, odd, half_total)
+        data = replace(data, targets=_in_own_units(data.targets))
+        if data.targets.size == 0:
             break  # zeros tell nothing of what to ask next
-        data = Observations(Observations.of(pairs, odd, half_total).x, targets)
         kernel = maximise_evidence(kernel, data, SearchOptions(), iterations)[0]
         iterations = options.more_iterations
         after = pairs_per_size(n, min(len(pairs) + options.batch(len(pairs)), 2 ** (n - 1) - 1))
@@ -180,9 +180,8 @@ def _odd(values: np.ndarray) -> np.ndarray:
     return 0.5 * (values[::2] - values[1::2])
 
 
-def _in_own_units(odd: np.ndarray, half_total: np.ndarray) -> np.ndarray:
-    """Return what the process sees, every output over its root mean square, zero ones left out."""
-    targets = np.concatenate([[-half_total], odd])
+def _in_own_units(targets: np.ndarray) -> np.ndarray:
+    """Return the targets of every output over their root mean square, zero ones left out."""
     largest = np.abs(targets).max(axis=0)
     if targets.ndim > 1:
         targets, largest = targets[:, largest > 0], largest[largest > 0]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
+import time
 from itertools import combinations
 from math import comb
 from pathlib import Path
@@ -127,3 +131,25 @@ def peak_memory():
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def assert_stops_promptly(command, ready):
+    """Run a script, press Ctrl-C shortly after ``ready()``, and check that it stops at once."""
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", *command],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # a shell that runs the tests in the background has them ignore SIGINT, and all they start
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
+    while process.poll() is None and not ready():
+        time.sleep(0.01)
+    time.sleep(0.3)
+    start = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, err = process.communicate(timeout=30)
+    assert time.monotonic() - start < 10
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in err

@@ -3,7 +3,6 @@
 import copy
 import os
 import pickle
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from shapiq_oddshap import OddSHAP, evaluated, explain
 from shapiq_oddshap.evaluated_game import EvaluatedGame, EvaluationError, EvaluationReport
 from shapiq_oddshap.evaluation import GameValueError, evaluate
 from shapiq_oddshap.store import Store, StoreError
+from tests.helpers import assert_stops_promptly
 from tests.test_store import FORMAT_1
 
 ROOT = Path(__file__).parents[1]
@@ -472,25 +472,11 @@ if __name__ == "__main__":
 def test_ctrl_c_stops_promptly_and_keeps_the_store(n_jobs, tmp_path):
     (tmp_path / "script.py").write_text(INTERRUPTED)
     store, log = tmp_path / "s.sqlite", tmp_path / "log"
-    process = subprocess.Popen(
-        [sys.executable, tmp_path / "script.py", store, log, str(n_jobs)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # a shell that runs the tests in the background has them ignore SIGINT, and all they start
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    )
-    # the 22 fast ones are done
-    while process.poll() is None and (not log.exists() or log.stat().st_size < 22 + n_jobs):
-        time.sleep(0.01)
-    time.sleep(0.3)
-    start = time.monotonic()
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, err = process.communicate(timeout=30)
-    assert time.monotonic() - start < 10
-    assert process.returncode != 0
-    assert "KeyboardInterrupt" in err
+
+    def fast_ones_are_done():
+        return log.exists() and log.stat().st_size >= 22 + n_jobs
+
+    assert_stops_promptly([tmp_path / "script.py", store, log, str(n_jobs)], fast_ones_are_done)
     assert len(Store(store, n=N)) == 22
 
 

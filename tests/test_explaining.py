@@ -1,8 +1,5 @@
 """Rows and classes by shapiq's explainers: the values they give themselves, and the bill."""
 
-import os
-import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -26,7 +23,7 @@ from shapiq_oddshap import (
     explain,
 )
 from shapiq_oddshap.store import Store
-from tests.helpers import phi_of
+from tests.helpers import assert_stops_promptly, phi_of
 
 ROOT = Path(__file__).parents[1]
 N = 6
@@ -273,24 +270,8 @@ if __name__ == "__main__":
 def test_ctrl_c_stops_rows_promptly_and_keeps_them(n_jobs, tmp_path):
     (tmp_path / "script.py").write_text(INTERRUPTED)
     log, store = tmp_path / "log", tmp_path / "s.sqlite"
-    process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", tmp_path / "script.py", log, store, str(n_jobs)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # a shell that runs the tests in the background has them ignore SIGINT, and all they start
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    )
-    while process.poll() is None and not log.exists():
-        time.sleep(0.01)
-    time.sleep(0.3)
-    start = time.monotonic()
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, err = process.communicate(timeout=30)
-    assert time.monotonic() - start < 10
-    assert process.returncode != 0
-    assert "KeyboardInterrupt" in err
+    script = tmp_path / "script.py"
+    assert_stops_promptly([script, log, store, str(n_jobs)], log.exists)
     assert len(Store(store, n=4)) >= 12 * (3 - n_jobs)
 
 
