@@ -6,10 +6,9 @@ import argparse
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import pandas as pd
 
 from benchmarks import (
     active,
@@ -29,12 +28,14 @@ from benchmarks.curves import CURVES, RUNTIME
 from benchmarks.experiment import Experiment, Planned
 from benchmarks.games import GAMES, GameUnavailableError, count_instances, count_players
 from benchmarks.methods import METHODS, MethodUnavailableError, resolve_methods
-from benchmarks.report import provenance, recorded, table
+from benchmarks.report import provenance, read_rows, recorded, table
 from benchmarks.runner import run_tasks
 from benchmarks.spectrum import SPECTRUM
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pandas as pd
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     table1.EXPERIMENT,
@@ -136,6 +137,13 @@ def _add_options(command: argparse.ArgumentParser, experiment: Experiment) -> No
         help="explained predictions per game (default: %(default)s, or as many as a table holds)",
     )
     command.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="runs of everything that differ in their seeds (default: %(default)s)",
+    )
+    command.add_argument(
         "--methods",
         type=lambda text: text.split(","),
         default=experiment.methods,
@@ -197,7 +205,10 @@ def _run_experiment(args: argparse.Namespace, arguments: Sequence[str]) -> int:
         if not file.is_file():
             sys.exit(f"python -m benchmarks: there is no {file} to reuse; give a results.csv")
     tasks = [
-        task for game in games for task in experiment.plan(game, methods, _budgets(args, game.n))
+        replace(task, repetition=repetition)
+        for game in games
+        for task in experiment.plan(game, methods, _budgets(args, game.n))
+        for repetition in range(args.seeds)
     ]
     with recorded(args.output, arguments, resume=args.resume):
         results = args.output / "results.csv"
@@ -248,13 +259,13 @@ def _available(
 
 def with_values(directory: Path) -> pd.DataFrame:
     """Return those of a directory's rows that have a value."""
-    rows = pd.read_csv(directory / "results.csv")
+    rows = read_rows(directory / "results.csv")
     return rows[rows["value"].notna()]
 
 
 def summary(experiment: Experiment, directory: Path) -> str:
     """Return a directory's results as Markdown: what the experiment says, and what has no value."""
-    rows = pd.read_csv(directory / "results.csv")
+    rows = read_rows(directory / "results.csv")
     without = rows[rows["value"].isna()].copy()
     without["note"] = without["note"].astype(str).str.replace(r"budget=\d+", "budget=…", regex=True)
     without = without.groupby(["method", "game", "note"]).size()

@@ -116,8 +116,8 @@ def plan(
 
 
 def ratios(rows: pd.DataFrame, ablation: Ablation) -> pd.DataFrame:
-    """Return ``game, budget, instance, variant, ratio`` for every variant that has been run."""
-    keys = ["game", "budget", "instance"]
+    """Return ``game, budget, instance, repetition, variant, ratio`` for every variant that has been run."""
+    keys = ["game", "budget", "instance", "repetition"]
     errors = {
         key: part.set_index(keys)["value"] for key, part in rows.groupby(["method", "options"])
     }

@@ -77,7 +77,7 @@ def bars(rows: pd.DataFrame) -> list[Bar]:
 def _logs(rows: pd.DataFrame, other: str, factors: Sequence[int], column: str) -> pd.Series:
     """Return the logarithm of OddGP's values over another's on the same runs, by game and factor."""
     some = rows[rows["factor"].isin(factors) & rows["method"].isin(["oddgp", other])]
-    index = ["game", "factor", "instance"]
+    index = ["game", "factor", "instance", "repetition"]
     both = some.pivot_table(index=index, columns="method", values=column).dropna()
     if not {"oddgp", other} <= set(both):
         return pd.Series(dtype=float)

@@ -133,7 +133,7 @@ def measure(task: Task) -> list[Row]:
 
 def _measured(task: Task, instance: Instance, exact: np.ndarray) -> Row:
     """Return the row of a run that succeeds."""
-    run = run_counted(_METHODS[task.method].build, instance, task.budget, task.instance)
+    run = run_counted(_METHODS[task.method].build, instance, task.budget, task.seed)
     value, covered = 0.0, None
     if task.method != _REFERENCE:
         pairs = Instance(len(exact), instance.value_function, exact)

@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from benchmarks import overhead
 from benchmarks.claims import claims_table
-from benchmarks.report import minutes, table
+from benchmarks.report import minutes, read_rows, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pandas as pd
 
     from benchmarks.experiment import Experiment
 
@@ -48,7 +48,7 @@ def filled(page: str, experiments: Sequence[Experiment], results: Path = _RESULT
 
 def _load(results: Path) -> dict[str, pd.DataFrame]:
     """Return the rows with a value of every experiment that has been run."""
-    rows = {file.parent.name: pd.read_csv(file) for file in sorted(results.glob("*/results.csv"))}
+    rows = {file.parent.name: read_rows(file) for file in sorted(results.glob("*/results.csv"))}
     return {name: r[r["value"].notna()] for name, r in rows.items() if "value" in r}
 
 

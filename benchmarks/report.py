@@ -1,4 +1,4 @@
-"""Markdown: tables, and under which circumstances results were made."""
+"""Results: under which circumstances they were made, their rows, and tables in Markdown."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 import shapiq_oddshap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["minutes", "number", "provenance", "recorded", "table", "versions_in_short"]
+__all__ = ["minutes", "number", "provenance", "read_rows", "recorded", "table", "versions_in_short"]
 
 _PACKAGES = ("shapiq", "numpy", "scipy", "lightgbm", "xgboost", "scikit-learn")
 
@@ -121,3 +123,9 @@ def provenance(directory: Path) -> str:
 def minutes(directory: Path) -> float:
     """Return how long the directory's runs took together."""
     return float(sum(run["minutes"] for run in json.loads((directory / "runs.json").read_text())))
+
+
+def read_rows(file: Path) -> pd.DataFrame:
+    """Return the rows of a CSV; one from before there were repetitions holds the first."""
+    rows = pd.read_csv(file)
+    return rows if "repetition" in rows else rows.assign(repetition=0)

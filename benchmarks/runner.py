@@ -51,7 +51,10 @@ __all__ = [
 ]
 
 TIMINGS = ("seconds", "stages")
-_KEY = ("game", "instance", "method", "budget", "options")
+_KEY = ("game", "instance", "method", "budget", "options", "repetition")
+
+_APART = 1000
+"""Seeds from one repetition to the next: more than a table holds instances."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,11 @@ class Task:
 
     Attributes:
         source: The game.
-        instance: Which prediction is explained; also the method's seed.
+        instance: Which prediction is explained.
         method: The method's name.
         budget: Evaluations that it may make.
         options: Its options as JSON.
+        repetition: Which of several runs that differ in their seeds.
     """
 
     source: Source
@@ -71,11 +75,18 @@ class Task:
     method: str
     budget: int
     options: str = "{}"
+    repetition: int = 0
+
+    @property
+    def seed(self) -> int:
+        """The method's seed; that of the first repetition is the instance."""
+        return self.instance + _APART * self.repetition
 
     @property
     def key(self) -> tuple[str, ...]:
         """The row's key as it stands in the file."""
-        return self.source.name, str(self.instance), self.method, str(self.budget), self.options
+        numbers = str(self.budget), self.options, str(self.repetition)
+        return self.source.name, str(self.instance), self.method, *numbers
 
 
 @dataclass(frozen=True)
@@ -84,10 +95,11 @@ class Row:
 
     Attributes:
         game: The game's name.
-        instance: Which prediction was explained; also the method's seed.
+        instance: Which prediction was explained.
         method: The method's name.
         budget: Evaluations that it was allowed.
         options: Its options as JSON.
+        repetition: Which of several runs that differ in their seeds.
         order: The interaction order that ``value`` belongs to, in spectra only.
         value: The mean squared error; in spectra the share of the energy.
         evaluations: Evaluations that were made.
@@ -107,6 +119,7 @@ class Row:
     method: str
     budget: int
     options: str
+    repetition: int = 0
     order: int | None = None
     value: float | None = None
     evaluations: int | None = None
@@ -146,13 +159,13 @@ def row_or_note(task: Task, n: int, make: Callable[[], Row]) -> Row:
 
 def row_of(task: Task, **columns: object) -> Row:
     """Return a row with the task's key, and the versions that make it."""
-    key = task.source.name, task.instance, task.method, task.budget, task.options
+    key = task.source.name, task.instance, task.method, task.budget, task.options, task.repetition
     return Row(*key, versions=versions_in_short(), **columns)  # type: ignore[arg-type]
 
 
 def measure(task: Task, instance: Instance, build: Build) -> Row:
     """Return the row of a task, of an approximator that is built with its seed and options."""
-    run = run_counted(build, instance, task.budget, task.instance, **json.loads(task.options))
+    run = run_counted(build, instance, task.budget, task.seed, **json.loads(task.options))
     values = run.values.get_n_order_values(1)
     stages = {stage: round(seconds, 6) for stage, seconds in run.stages.items()}
     return row_of(
@@ -230,13 +243,14 @@ def run_tasks(
         FileNotFoundError: If a file to reuse is not there.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    wanted = {(*task.key[:2], task.key[3]) for task in tasks}
+    shared = ("game", "instance", "budget", "repetition")
+    wanted = {tuple(dict(zip(_KEY, task.key, strict=True))[c] for c in shared) for task in tasks}
     rows = {_key(row): row for row in (_read(file) if resume else [])}
     for other in reuse:
         if not other.exists():
             raise FileNotFoundError(other)
         for row in _read(other):
-            if (row["game"], row["instance"], row["budget"]) in wanted:
+            if tuple(row[column] for column in shared) in wanted:
                 rows.setdefault(_key(row), row)
     _write(file, list(rows.values()))
     done = {key[: len(_KEY)] for key in rows}
@@ -262,7 +276,7 @@ def _read(file: Path) -> list[dict[str, str]]:
         return []
     text = file.read_text()
     rows = [
-        dict.fromkeys(COLUMNS, "") | row  # an older file has fewer columns
+        dict.fromkeys(COLUMNS, "") | {"repetition": "0"} | row  # an older file has fewer columns
         for row in csv.DictReader(io.StringIO(text))
     ]
     if rows and not text.endswith("\n"):
@@ -273,7 +287,7 @@ def _read(file: Path) -> list[dict[str, str]]:
 
 def _write(file: Path, rows: list[dict[str, str]]) -> None:
     """Replace the file by the sorted rows, at once."""
-    numbers = ("instance", "budget", "order")
+    numbers = ("instance", "budget", "repetition", "order")
     order = sorted(
         rows,
         key=lambda row: tuple(

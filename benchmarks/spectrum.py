@@ -57,7 +57,7 @@ def energies(task: Task) -> list[Row]:
             orders, squares = (
                 exact_spectrum(instance)
                 if task.method == "exact"
-                else spex_spectrum(game, task.budget, task.instance)
+                else spex_spectrum(game, task.budget, task.seed)
             )
     except GameUnavailableError as error:
         return [row_of(task, n=instance.n, note=f"left out: {error}")]

@@ -227,7 +227,8 @@ def by_family(rows: pd.DataFrame) -> pd.DataFrame:
     ours = rows.loc[rows["method"].map(is_ours), ["game", "instance", "factor"]]
     rows = rows.merge(ours.drop_duplicates()) if len(ours) else rows
     groups = rows.groupby(["domain", "game", "factor", "method"])["error"]
-    means, counts = groups.agg(gmean).unstack(), groups.size().unstack()  # noqa: PD010
+    means = groups.agg(gmean).unstack()  # noqa: PD010
+    counts = rows.groupby(["domain", "game", "factor", "method"])["instance"].nunique().unstack()  # noqa: PD010
     return means.where(counts.eq(counts.max(axis=1), axis=0))
 
 
@@ -377,7 +378,9 @@ def _sparse_cells(rows: pd.DataFrame) -> pd.DataFrame:
     cells = []
     near = rows[rows["budget"] <= 2 * rows["n"] + max(_SPARSE_STEPS)]
     for (game, budget), part in near.groupby(["game", "budget"]):
-        errors = part.pivot_table(index="instance", columns="method", values="error").dropna()
+        errors = part.pivot_table(
+            index=["instance", "repetition"], columns="method", values="error"
+        ).dropna()
         peers = [name for name in _SPARSE_PEERS if name in errors]
         better = min(peers, key=lambda name, e=errors: gmean(e[name])) if peers else None  # type: ignore[misc]
         for method in [name for name in errors if is_ours(name)]:

@@ -269,7 +269,7 @@ def test_ratios_are_of_the_same_instance_and_budget():
             )
         ],
         columns=["game", "budget", "instance", "method", "options", "value"],
-    )
+    ).assign(repetition=0)
     found = ratios(rows, DEPTH)
     assert found["ratio"].tolist() == [3.0, 3.0]
     assert set(found["variant"]) == {"1"}
@@ -292,6 +292,7 @@ def test_claims_are_judged_by_ratios():
         ],
         columns=["game", "budget", "instance", "method", "options", "value"],
     ).drop_duplicates(["game", "budget", "method", "options"])
+    rows = rows.assign(repetition=0)
     assert claims.sixfold(rows) == ({"estate": "10x", "cancer": "10x"}, [True, True])
     assert claims.overfitting(rows)[1] == [False, True]
     assert claims.more_budget_more_gain(rows)[0] == {"estate": "4x", "cancer": "4x"}
@@ -456,7 +457,7 @@ def test_rows_name_the_versions_and_older_files_are_read(table, tmp_path):
     file = tmp_path / "results.csv"
     rows = pd.read_csv(file)
     assert rows["versions"].str.match(r"\d+\.\d+.* \(\w{10}\), shapiq \d").all()
-    older = rows.drop(columns=["versions", "scale", "reference_error"])
+    older = rows.drop(columns=["versions", "scale", "reference_error", "repetition"])
     older.to_csv(file, index=False)
     run("table1", table, tmp_path, "--methods", "oddshap", "--budgets", "40,60")
     both = pd.read_csv(file)
@@ -465,6 +466,17 @@ def test_rows_name_the_versions_and_older_files_are_read(table, tmp_path):
     page = (tmp_path / "README.md").read_text()
     assert "## Rows by several versions" in page
     assert "| oddshap | not noted | 2 |" in page
+
+
+def test_repetitions_differ_in_their_seeds(table, tmp_path):
+    options = ["--methods", "oddshap", "--budgets", "40"]
+    run("table1", table, tmp_path, *options)
+    once = rows_without_timings(tmp_path / "results.csv")
+    run("table1", table, tmp_path, *options, "--seeds", "2")
+    twice = rows_without_timings(tmp_path / "results.csv")
+    assert [row for row in twice if row["repetition"] == "0"] == once
+    errors = {(row["instance"], row["repetition"]): row["value"] for row in twice}
+    assert len(set(errors.values())) == len(errors) == 2 * len(once)
 
 
 def test_rows_of_other_runs_come_along(table, tmp_path):

@@ -321,7 +321,13 @@ def frame(errors, **columns):
         ],
         columns=["game", "budget", "n", "instance", "method", "value"],
     )
-    given = {"scale": 4.0, "reference_error": np.nan, "covered": np.nan, "seconds": 1.0}
+    given = {
+        "scale": 4.0,
+        "reference_error": np.nan,
+        "covered": np.nan,
+        "seconds": 1.0,
+        "repetition": 0,
+    }
     return rows.assign(**given | columns)
 
 
