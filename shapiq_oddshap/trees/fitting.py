@@ -98,8 +98,11 @@ def fit_proxy(
     lightgbm = import_lightgbm()
     data = _dataset(coalitions, merged, {} if binned is None else binned)
     data.set_label((values - centre) / scale)
-    # otherwise LightGBM writes the model out and reads it again, to free the data
-    booster = lightgbm.train(merged, data, num_boost_round=rounds, keep_training_booster=True)
+    # train() would do the same, beside what callbacks and validation sets need
+    booster = lightgbm.Booster(merged, data)
+    for _ in range(rounds):
+        if booster.update():
+            break
     leaves = leaves_of_booster(booster, n)
     return Leaves(n, leaves.players, leaves.present, leaves.lengths, leaves.values * scale)
 
@@ -211,6 +214,6 @@ def _parameter_names() -> dict[str, str]:
 
 def _proxy_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the proxy's parameters, those of the user among them."""
-    own = checked_params(params or {})
+    own = checked_params(params) if params else {}
     quantised = _QUANTISED if own.keys() <= _QUANTISED_BESIDE else {}
     return _PROXY_DEFAULTS | quantised | own

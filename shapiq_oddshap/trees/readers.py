@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,30 +77,25 @@ def _forest(text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, 
 
     Inner nodes are numbered from zero over the trees; leaf j of the forest is written ``~j``.
     """
-    lefts, rights, features, values, roots = [], [], [], [], []
-    nodes = leaves = 0
-    for tree in text.split("\nTree=")[1:]:
-        fields = dict(line.split("=", 1) for line in tree.split("\n") if "=" in line)
-        value = np.array(fields["leaf_value"].split(), dtype=float)
-        if len(value) < 2:
-            continue
-        left = np.array(fields["left_child"].split(), dtype=int)
-        right = np.array(fields["right_child"].split(), dtype=int)
-        lefts.append(np.where(left < 0, left - leaves, left + nodes))
-        rights.append(np.where(right < 0, right - leaves, right + nodes))
-        features.append(np.array(fields["split_feature"].split(), dtype=int))
-        values.append(value)
-        roots.append(nodes)
-        nodes += len(left)
-        leaves += len(value)
-    none = np.zeros(0, dtype=int)
+    leaves = _numbers(text, "num_leaves", int)
+    split = leaves > 1
+    nodes = (leaves - 1)[split]
+    roots, firsts = np.cumsum(nodes) - nodes, np.cumsum(leaves[split]) - leaves[split]
+    root, first = np.repeat(roots, nodes), np.repeat(firsts, nodes)
+    left, right = (_numbers(text, f"{side}_child", int) for side in ("left", "right"))
     return (
-        np.concatenate([none, *lefts]),
-        np.concatenate([none, *rights]),
-        np.concatenate([none, *features]),
-        np.concatenate([np.zeros(0), *values]),
-        np.array(roots, dtype=int),
+        np.where(left < 0, left - first, left + root),
+        np.where(right < 0, right - first, right + root),
+        _numbers(text, "split_feature", int),
+        _numbers(text, "leaf_value", float)[np.repeat(split, leaves)],
+        roots,
     )
+
+
+def _numbers(text: str, field: str, kind: type) -> np.ndarray:
+    """Return the numbers that a model text has in a field, of all trees in a row."""
+    lines = re.findall(f"\n{field}=(.*)", text)
+    return np.fromstring(" ".join(lines), dtype=kind, sep=" ")
 
 
 def _xgboost_nodes(booster: Any) -> list[_Nodes]:  # noqa: ANN401
@@ -172,21 +168,16 @@ def _paths(
         leaf = children < 0
         done.append((players[leaf], present[leaf], ~children[leaf]))
         frontier, players, present = children[~leaf], players[~leaf], present[~leaf]
-    depth = len(done)
-    pad = [(0, 0), (0, 0)]
-    all_players, all_present, lengths, ends = [], [], [], []
-    for length, (block, literals, index) in enumerate(done, start=1):
-        pad[1] = (0, depth - length)
-        all_players.append(np.pad(block, pad, constant_values=n))
-        all_present.append(np.pad(literals, pad))
-        lengths.append(np.full(len(block), length))
-        ends.append(index)
     if not done:
         empty = no_leaves(n)
         return empty.players, empty.present, empty.lengths, np.zeros(0, dtype=int)
-    return (
-        np.concatenate(all_players),
-        np.concatenate(all_present),
-        np.concatenate(lengths),
-        np.concatenate(ends),
-    )
+    counts = [len(index) for _, _, index in done]
+    lengths = np.repeat(np.arange(1, len(done) + 1), counts)
+    all_players = np.full((len(lengths), len(done)), n)
+    all_present = np.zeros((len(lengths), len(done)), dtype=bool)
+    start = 0
+    for length, (block, literals, index) in enumerate(done, start=1):
+        rows = slice(start, start + len(index))
+        all_players[rows, :length], all_present[rows, :length] = block, literals
+        start = rows.stop
+    return all_players, all_present, lengths, np.concatenate([index for _, _, index in done])
