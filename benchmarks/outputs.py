@@ -7,30 +7,26 @@ how outputs share: that was done on small models of scikit-learn's own data sets
 
 from __future__ import annotations
 
+import os
 import time
 import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from tqdm import tqdm
 
-from benchmarks.games import (
-    GAMES,
-    GameUnavailableError,
-    Instance,
-    Source,
-    count_instances,
-    load_instance,
-    resolve_games,
-)
-from benchmarks.report import table
+from benchmarks.games import GameUnavailableError, Source, count_instances, load_instance
+from benchmarks.interactions import sources
+from benchmarks.report import provenance, recorded, table
 from shapiq_oddshap import OddGP, OddSHAP
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from benchmarks.instance import Values
+    from benchmarks.instance import Instance, Values
     from shapiq_oddshap.approximators.base import ShapleyApproximator
 
 QUESTION = "What do rows of one model teach each other, and what do many outputs cost?"
@@ -47,9 +43,64 @@ MOST_ERROR, WORST_ERROR = 0.85, 1.1
 MOST_SECONDS = {("OddGP", 15): 0.4, ("OddSHAP", 100): 0.8}
 """Seconds over one by one, at 30 evaluations per player."""
 
-
 MANY, MOST_BYTES = 10_000, 10.0
 """Outputs whose memory is measured, and the most of it, in sizes of their values' array."""
+
+_GAMES = ("estate", TIMED, "distilbert", "vit16", "*local-explanation*")
+_COUNTS = (1, 10, 15, 100)
+_TAKING_TURNS = 3
+_TIMED_FACTOR = 30
+_SMALLEST = 1e-13
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    command.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")
+    command.add_argument(
+        "--games",
+        type=lambda text: text.split(","),
+        default=list(_GAMES),
+        metavar="A,B",
+        help=f"games, or patterns of them (default: {','.join(_GAMES)})",
+    )
+    command.add_argument("--tables", type=Path, metavar="DIR", help="where tables lie")
+    command.add_argument("--instances", type=int, default=15, help="rows at most (default: 15)")
+    command.add_argument(
+        "--many", type=int, default=0, help=f"measure the memory of as many outputs, such as {MANY}"
+    )
+    command.add_argument("--seeds", type=int, default=2, help="seeds (default: 2)")
+    command.add_argument(
+        "--output", type=Path, default=Path("build/benchmarks/outputs"), metavar="DIR",
+        help="where results.csv and README.md go (default: %(default)s)",
+    )  # fmt: skip
+    command.set_defaults(table=[], references=None)
+
+
+def run(args: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Measure, print, write, and return the exit status."""
+    rows: list[tuple[object, ...]] = []
+    with recorded(args.output, arguments, resume=False):
+        for source in tqdm(sources(args), unit="game"):
+            try:
+                instances = _instances(source, args.instances)
+            except GameUnavailableError as error:
+                tqdm.write(f"Skipped {source.name}: {error}.")
+                continue
+            rows += _error_rows(source.name, instances, args.seeds)
+            if source.name == TIMED:
+                rows += _second_rows(instances)
+                rows += _memory_rows(instances, args.many)
+    columns = ["part", "game", "approximator", "outputs", "factor", "together", "alone"]
+    found = pd.DataFrame(rows, columns=columns)
+    args.output.mkdir(parents=True, exist_ok=True)
+    found.to_csv(args.output / "results.csv", index=False)
+    missed, text = _missed(found), _page(found)
+    text += "".join(f"\nMissed: {miss}.\n" for miss in missed)
+    header = f"# outputs\n\n{QUESTION}\n\n{provenance(args.output)}\n"
+    (args.output / "README.md").write_text(header + text)
+    print(text)
+    print(f"Written to {args.output}.")
+    return 1 if args.check and missed else os.EX_OK
 
 
 def errors(instances: list[Instance], budget: int, seed: int, *, joint: bool) -> np.ndarray:
@@ -59,48 +110,49 @@ def errors(instances: list[Instance], budget: int, seed: int, *, joint: bool) ->
         estimates = approximator.estimate_outputs(budget, _stacked(instances))
     else:
         estimates = [approximator.estimate(budget, one.value_function) for one in instances]
-    phi = [estimate.values.get_n_order_values(1) for estimate in estimates]
+    phi = [one.values.get_n_order_values(1) for one in estimates]  # noqa: PD011 - no data frame
     pairs = zip(instances, phi, strict=True)
     return np.array([instance.mean_squared_error(values) for instance, values in pairs])
 
 
-def ratios(source: Source, most: int, seeds: int) -> dict[int, float]:
-    """Return the geometric mean of the errors' ratios by budget per player."""
-    count = min(count_instances(source), most)
-    instances = [load_instance(source, index) for index in range(count)]
-    n, found = instances[0].n, {}
-    for factor in FACTORS:
-        if factor * n <= 2 ** (n - 1):
-            logs = [
-                np.log(np.maximum(errors(instances, factor * n, seed, joint=joint), 1e-13))
-                for seed in range(seeds)
-                for joint in (True, False)
-            ]
-            found[factor] = float(np.exp(np.mean(logs[::2]) - np.mean(logs[1::2])))
-    return found
-
-
 def seconds(approximator: ShapleyApproximator, instances: list[Instance], k: int) -> list[float]:
-    """Return the seconds of k outputs together, and of k runs, by those of at most 15."""
-    budget, outputs = 30 * instances[0].n, [instances[i % len(instances)] for i in range(k)]
-    some = outputs[: min(k, 15)]
-    start = time.process_time()
-    approximator.estimate_outputs(budget, _stacked(outputs))
-    middle = time.process_time()
-    for one in some:
-        approximator.estimate(budget, one.value_function)
-    return [middle - start, (time.process_time() - middle) * k / len(some)]
+    """Return the seconds of k outputs together, and of k runs, by those of at most 15.
+
+    Either is the median of a few runs that take turns.
+    """
+    budget, outputs = _TIMED_FACTOR * instances[0].n, _outputs(instances, k)
+    some = outputs[: min(k, len(instances))]
+
+    def together() -> None:
+        approximator.estimate_outputs(budget, _stacked(outputs))
+
+    def alone() -> None:
+        for one in some:
+            approximator.estimate(budget, one.value_function)
+
+    turns = [[_took(together), _took(alone) * k / len(some)] for _ in range(_TAKING_TURNS)]
+    medians: list[float] = np.median(turns, axis=0).tolist()
+    return medians
 
 
 def memory(approximator: ShapleyApproximator, instances: list[Instance], k: int) -> float:
     """Return the peak of a run on k outputs at 30 evaluations per player, in sizes of its values."""
-    budget, outputs = 30 * instances[0].n, [instances[i % len(instances)] for i in range(k)]
-    game = _stacked(outputs)
+    budget, game = _TIMED_FACTOR * instances[0].n, _stacked(_outputs(instances, k))
     tracemalloc.start()
     approximator.estimate_outputs(budget, game)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak / (8 * budget * k)
+
+
+def _instances(source: Source, most: int) -> list[Instance]:
+    """Return the first instances of a game."""
+    return [load_instance(source, index) for index in range(min(count_instances(source), most))]
+
+
+def _outputs(instances: list[Instance], k: int) -> list[Instance]:
+    """Return k outputs, of which some are the same if there are fewer instances."""
+    return [instances[i % len(instances)] for i in range(k)]
 
 
 def _stacked(instances: list[Instance]) -> Values:
@@ -110,74 +162,97 @@ def _stacked(instances: list[Instance]) -> Values:
     )
 
 
-def add_options(command: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
-    command.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")
-    command.add_argument("--games", default=",".join(GAMES), help="games (default: all)")
-    command.add_argument("--tables", type=Path, help="where tables lie")
-    command.add_argument("--instances", type=int, default=15, help="rows at most (default: 15)")
-    command.add_argument(
-        "--many", type=int, default=0, help=f"measure the memory of as many outputs, such as {MANY}"
-    )
-    command.add_argument("--seeds", type=int, default=2, help="seeds (default: 2)")
+def _took(work: Callable[[], None]) -> float:
+    """Return the seconds of the processor that work takes."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
 
 
-def run(options: argparse.Namespace, _: Sequence[str]) -> int:
-    """Measure, print, and return the exit status."""
-    found: dict[str, dict[int, float]] = {}
-    missed = []
-    for source in resolve_games(options.games.split(","), options.tables, []):
-        try:
-            found[source.name] = ratios(source, options.instances, options.seeds)
-        except GameUnavailableError as error:
-            print(f"Skipped {source.name}: {error}.")
-    print(f"{QUESTION}\n\nErrors of OddGP, rows together over one by one, geometric means\n")
-    lines = [
-        [name, *(f"{row[f]:.2f}" if f in row else "" for f in FACTORS)]
-        for name, row in found.items()
-    ]
-    print(table(["game", *(f"{factor} n" for factor in FACTORS)], lines))
-    worst = max((ratio for row in found.values() for ratio in row.values()), default=0.0)
-    if worst > WORST_ERROR:
-        missed.append(f"errors, worst: {worst:.2f}")
-    if TIMED in found:
-        mean = float(np.sqrt(found[TIMED][4] * found[TIMED][10]))
-        print(f"{TIMED} at 4 n and 10 n: {mean:.2f} (target {MOST_ERROR})\n")
-        if mean > MOST_ERROR:
-            missed.append(f"errors of {TIMED}: {mean:.2f}")
-        source = resolve_games([TIMED], options.tables, [])[0]
-        missed += _print_seconds(source)
-        if options.many:
-            missed += _print_memory(source, options.many)
-    for miss in missed:
-        print(f"missed: {miss}")
-    return int(options.check and bool(missed))
+def _error_rows(game: str, instances: list[Instance], seeds: int) -> Iterator[tuple[object, ...]]:
+    """Yield the relative errors, geometric means over rows and seeds, by budget per player."""
+    scales = np.array([instance.mean_square() for instance in instances])
+    instances = [instance for instance, scale in zip(instances, scales, strict=True) if scale > 0]
+    scales = scales[scales > 0]
+    for factor in FACTORS:
+        if len(instances) > 1 and factor * instances[0].n <= 2 ** (instances[0].n - 1):
+            means = [
+                np.exp(np.mean([
+                    np.log(np.maximum(errors(instances, factor * instances[0].n, seed, joint=joint) / scales, _SMALLEST))
+                    for seed in range(seeds)
+                ]))
+                for joint in (True, False)
+            ]  # fmt: skip
+            yield "error", game, "OddGP", len(instances), factor, *means
 
 
-def _print_memory(source: Source, k: int) -> list[str]:
-    """Print the memory of very many outputs, and return which targets are missed."""
-    instances = [load_instance(source, index) for index in range(count_instances(source))]
-    missed = []
+def _second_rows(instances: list[Instance]) -> Iterator[tuple[object, ...]]:
+    """Yield the seconds of many outputs."""
     for cls in (OddGP, OddSHAP):
+        for k in _COUNTS:
+            took = seconds(cls(instances[0].n, random_state=0), instances, k)
+            yield "seconds", TIMED, cls.__name__, k, _TIMED_FACTOR, *took
+
+
+def _memory_rows(instances: list[Instance], k: int) -> Iterator[tuple[object, ...]]:
+    """Yield the memory of very many outputs, if it is asked for."""
+    for cls in (OddSHAP, OddGP) if k else ():
         sizes = memory(cls(instances[0].n, random_state=0), instances, k)
-        print(f"{cls.__name__}, {k} outputs: peak {sizes:.1f} times their values ({MOST_BYTES})")
-        if sizes > MOST_BYTES:
-            missed.append(f"memory of {cls.__name__}: {sizes:.1f}")
-    return missed
+        yield "memory", TIMED, cls.__name__, k, _TIMED_FACTOR, sizes, np.nan
 
 
-def _print_seconds(source: Source) -> list[str]:
-    """Print the seconds of many outputs, and return which targets are missed."""
-    instances = [load_instance(source, index) for index in range(count_instances(source))]
-    lines, missed = [], []
-    for cls in (OddGP, OddSHAP):
-        for k in (1, 10, 15, 100):
-            together, alone = seconds(cls(instances[0].n, random_state=0), instances, k)
-            ratio, target = together / alone, MOST_SECONDS.get((cls.__name__, k))
-            if target is not None and ratio > target:
-                missed.append(f"seconds of {cls.__name__}: {ratio:.2f}")
-            figures = [f"{figure:.2f}" for figure in (together, alone, ratio)]
-            lines.append([cls.__name__, str(k), *figures, str(target or "")])
-    header = ["approximator", "outputs", "s together", "s one by one", "ratio", "target"]
-    print(table(header, lines))
-    return missed
+def _missed(rows: pd.DataFrame) -> list[str]:
+    """Return which targets are missed."""
+    ratios = rows.assign(ratio=rows["together"] / rows["alone"])
+    found = ratios[ratios["part"] == "error"]
+    missed = [
+        f"errors of {row.game} at {row.factor} n: {row.ratio:.2f}, target {WORST_ERROR}"
+        for row in found[found["ratio"] > WORST_ERROR].itertuples()
+    ]
+    if (mean := _timed_mean(found)) > MOST_ERROR:
+        missed.append(f"errors of {TIMED}: {mean:.2f}, target {MOST_ERROR}")
+    for row in ratios[ratios["part"] == "seconds"].itertuples():
+        target = MOST_SECONDS.get((row.approximator, row.outputs), np.inf)
+        if row.ratio > target:
+            missed.append(f"seconds of {row.approximator}: {row.ratio:.2f}, target {target}")
+    return missed + [
+        f"memory of {row.approximator}: {row.together:.1f}, target {MOST_BYTES}"
+        for row in rows[(rows["part"] == "memory") & (rows["together"] > MOST_BYTES)].itertuples()
+    ]
+
+
+def _timed_mean(ratios: pd.DataFrame) -> float:
+    """Return the geometric mean of the timed game's ratios at 4 n and 10 n, if they are there."""
+    low = ratios[(ratios["game"] == TIMED) & ratios["factor"].isin(FACTORS[:2])]
+    return float(np.exp(np.log(low["ratio"]).mean()))
+
+
+def _page(rows: pd.DataFrame) -> str:
+    """Return errors, seconds and memory as Markdown."""
+    rows = rows.assign(ratio=rows["together"] / rows["alone"])
+    found = rows[rows["part"] == "error"]
+    parts = ["Relative squared errors of OddGP, rows together over one by one, geometric means\n"]
+    lines = []
+    for game, part in found.groupby("game", sort=False):
+        ratios = dict(zip(part["factor"], part["ratio"], strict=True))
+        cells = [f"{ratios[f]:.2f}" if f in ratios else "-" for f in FACTORS]
+        lines.append([str(game), str(part["outputs"].iloc[0]), *cells])
+    parts.append(table(["game", "rows", *(f"{factor} n" for factor in FACTORS)], lines))
+    if not np.isnan(mean := _timed_mean(found)):
+        parts.append(f"{TIMED} at 4 n and 10 n: {mean:.2f} (target {MOST_ERROR})\n")
+    lines = [
+        [
+            row.approximator, str(row.outputs), f"{row.together:.2f}", f"{row.alone:.2f}",
+            f"{row.ratio:.2f}", str(MOST_SECONDS.get((row.approximator, row.outputs), "")),
+        ]
+        for row in rows[rows["part"] == "seconds"].itertuples()
+    ]  # fmt: skip
+    if lines:
+        header = ["approximator", "outputs", "s together", "s one by one", "ratio", "target"]
+        parts += [f"Seconds of the processor at {_TIMED_FACTOR} n\n", table(header, lines)]
+    parts += [
+        f"{row.approximator}, {row.outputs} outputs: peak {row.together:.1f} times their values "
+        f"(target {MOST_BYTES}).\n"
+        for row in rows[rows["part"] == "memory"].itertuples()
+    ]
+    return "\n".join(parts)

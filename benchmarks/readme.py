@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import overhead
+from benchmarks import outputs, overhead
 from benchmarks.claims import claims_table
 from benchmarks.report import minutes, read_rows, table
 
@@ -54,7 +54,10 @@ def _load(results: Path) -> dict[str, pd.DataFrame]:
 
 def _commands(experiments: Sequence[Experiment], results: Path) -> str:
     """Return what each command answers and how long its committed run took."""
-    questions = {each.name: each.question for each in experiments} | {"overhead": overhead.QUESTION}
+    questions = {each.name: each.question for each in experiments} | {
+        "overhead": overhead.QUESTION,
+        "outputs": outputs.QUESTION,
+    }
     lines = []
     for name, question in questions.items():
         done = (results / name / "runs.json").exists()

@@ -22,6 +22,7 @@ from benchmarks import (
     interactions,
     oddgp,
     oddgp_ablation,
+    outputs,
     overhead,
     readme,
     runner,
@@ -466,6 +467,42 @@ def test_rows_name_the_versions_and_older_files_are_read(table, tmp_path):
     page = (tmp_path / "README.md").read_text()
     assert "## Rows by several versions" in page
     assert "| oddshap | not noted | 2 |" in page
+
+
+def test_outputs_are_compared_with_runs_of_their_own(table, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(outputs, "sources", lambda _: [games.table_source(table)])
+    monkeypatch.setattr(outputs, "TIMED", "small")
+    monkeypatch.setattr(outputs, "_COUNTS", (1, 2))
+    command = [
+        "outputs",
+        "--games",
+        "small",
+        "--many",
+        "3",
+        "--output",
+        str(tmp_path),
+        "--seeds",
+        "1",
+    ]
+    for target in ("MOST_ERROR", "WORST_ERROR", "MOST_BYTES"):
+        monkeypatch.setattr(outputs, target, np.inf)
+    assert command_line.main([*command, "--check"]) == 0
+    monkeypatch.setattr(outputs, "MOST_BYTES", 0.0)
+    assert command_line.main([*command, "--check"]) == 1
+    assert "Missed: memory of OddGP" in capsys.readouterr().out
+    rows = pd.read_csv(tmp_path / "results.csv")
+    assert rows["part"].value_counts().to_dict() == {"error": 1, "seconds": 4, "memory": 2}
+    instances = [load_instance(games.table_source(table), index) for index in range(2)]
+    alone = [
+        one.mean_squared_error(
+            OddGP(N, random_state=0).approximate(4 * N, one.value_function).get_n_order_values(1)
+        )
+        / one.mean_square()
+        for one in instances
+    ]
+    first = rows[(rows["part"] == "error") & (rows["factor"] == 4)]
+    assert first["alone"].item() == pytest.approx(np.sqrt(np.prod(alone)))
+    assert first["together"].item() != first["alone"].item()
 
 
 def test_repetitions_differ_in_their_seeds(table, tmp_path):
