@@ -15,6 +15,8 @@ from shapiq_oddshap.gp.observations import EFFICIENCY_NOISE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scipy.optimize import OptimizeResult
+
     from shapiq_oddshap.gp.kernel import Kernel
     from shapiq_oddshap.gp.observations import Observations
 
@@ -38,7 +40,7 @@ class SearchOptions:
         sized_iterations: The same, from the kernel with them.
         little_noise: Up to this noise, relative to the targets, the first search goes on for as
             long again: where there is none, its optimum is farther away, and a search with the parts
-            of the size would be taken although they are not needed.
+            of the size would be taken although they are not needed. So does an output's own.
         shrinkage: Precision of the Gaussian hyperprior that pulls ``log a_i`` to their mean.
         usual_noise: Centre of the hyperprior of the noise. Small samples do not tell noise from
             interactions; large ones of a noise-free game overrule it by hundreds of nats.
@@ -250,16 +252,27 @@ def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> K
             gradient + options.own_precision * step,
         )
 
-    found = minimize(
-        anchored,
-        centre,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=evidence.bounds(options.noise_floor),
-        options={"maxiter": options.own_iterations},
-    )
+    def searched(start: np.ndarray, iterations: int) -> OptimizeResult:
+        return minimize(
+            anchored,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=evidence.bounds(options.noise_floor),
+            options={"maxiter": iterations},
+        )
+
+    found = searched(centre, options.own_iterations)
+    noise_free = found.x[-1] <= log(options.little_noise)
+    if noise_free:
+        found = searched(found.x, options.first_iterations)
     gain = anchored(centre)[0] - found.fun
-    return joint if gain < options.least_gain else evidence.kernel(found.x)
+    if gain < options.least_gain:
+        return joint
+    kernel = evidence.kernel(found.x)
+    if noise_free and first is not data:
+        kernel, _ = maximise_evidence(kernel, data, options, options.iterations)
+    return kernel
 
 
 def maximise_evidence(
