@@ -18,7 +18,6 @@ from shapiq_oddshap.pairwise import regressed_interactions
 from shapiq_oddshap.proxy import TreeProxy
 from shapiq_oddshap.regression import SizeEffects, fit_terms
 from shapiq_oddshap.sampling import (
-    PairedCoalitionSampler,
     Sizes,
     UnpairedCoalitionSampler,
     distinct_rows,
@@ -27,6 +26,7 @@ from shapiq_oddshap.sampling import (
 )
 from shapiq_oddshap.screening import ProxySPEX, Screener, resolve_screener, usable_terms
 from shapiq_oddshap.selection import Linear, Process, Proxy, Regression, SmallLeaves, averaged
+from shapiq_oddshap.spreading import SpreadPairSampler
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -214,7 +214,7 @@ class FourierRegression(ShapleyApproximator):
         own = screener.coalitions(self.n)
         sampler = copy.deepcopy(self.sampler)
         if sampler is None:
-            kind = PairedCoalitionSampler if self.paired else UnpairedCoalitionSampler
+            kind = SpreadPairSampler if self.paired else UnpairedCoalitionSampler
             sampler = kind(self.n, sizes=self.sizes)
         sampler.set_random_state(int(run.rng.integers(2**63)))
         sampler.sample(run.budget - len(own))
