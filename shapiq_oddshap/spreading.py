@@ -27,11 +27,12 @@ from shapiq_oddshap.sampling import (
 
 __all__ = ["SpreadPairSampler", "spread_pairs"]
 
-_PER_PLAYER = 5
-"""Pairs per player that are chosen; later ones are drawn."""
+_PER_PLAYER, _MOST_PAIRS = 10, 400
+"""Pairs per player, and in all, that are chosen; later ones are drawn. The time of the choice grows with
+the cube of their number."""
 
 _MOST_PLAYERS = 100
-"""Of more players all pairs are drawn: the time of the choice grows with the cube of their number."""
+"""Of more players all pairs are drawn, since most are nearly orthogonal to each other anyway."""
 
 _CANDIDATES, _PER_SEAT = 50, 10
 """Candidates of a size, and for every pair of that size besides."""
@@ -49,9 +50,10 @@ class SpreadPairSampler(PairedCoalitionSampler):
     """Complementary pairs without replacement, the first of them chosen to be spread out.
 
     As many of each size as :class:`PairedCoalitionSampler` draws, nested like its samples, and
-    additive games are determined from 2n evaluations too. The first 5n pairs are those that lower the
-    posterior variance of the Shapley values most, under a prior in which all players are alike; which
-    player is which is random. Of more than 100 players all pairs are drawn.
+    additive games are determined from 2n evaluations too. The first 10n pairs, of more than 40
+    players the first 400, are those that lower the posterior variance of the Shapley values most,
+    under a prior in which all players are alike; which player is which is random. Of more than 100
+    players all pairs are drawn.
 
     Examples:
         >>> sampler = SpreadPairSampler(4, random_state=0)
@@ -93,7 +95,7 @@ def spread_pairs(n: int, pairs: int, entropy: int) -> np.ndarray:
 
 def _most(n: int) -> int:
     """Return how many pairs are chosen at most."""
-    return min(_PER_PLAYER * n, 2 ** (n - 1) - 1)
+    return min(_PER_PLAYER * n, _MOST_PAIRS, 2 ** (n - 1) - 1)
 
 
 def _length(n: int, stage: int) -> int:

@@ -26,8 +26,8 @@ def rank(pairs):
 @pytest.mark.parametrize("n", [4, 6])
 def test_the_stages_are_the_greedy_choice_by_refitting(n):
     pairs, stage = drawn_pairs(n, 1, 0), 1
-    while len(pairs) < min(5 * n, 2 ** (n - 1) - 1, 18):
-        end = min(2**stage, 5 * n, 2 ** (n - 1) - 1)
+    while len(pairs) < min(10 * n, 2 ** (n - 1) - 1, 18):
+        end = min(2**stage, 10 * n, 2 ** (n - 1) - 1)
         after = pairs_per_size(n, end)
         left, known = after - pairs_per_size(n, len(pairs)), set(row_keys(pairs).tolist())
         rows = [pairs_of_size(n, s, 50 + 10 * after[s], 0) for s in np.flatnonzero(left).tolist()]
@@ -46,7 +46,7 @@ def test_the_stages_are_the_greedy_choice_by_refitting(n):
 
 @pytest.mark.parametrize("n", PLAYERS)
 def test_pairs_are_distinct_nested_and_of_the_right_sizes(n):
-    most = min(7 * n, 2 ** (n - 1) - 1)
+    most = min(12 * n, 2 ** (n - 1) - 1)
     whole = spread_pairs(n, most, 3)
     assert len(np.unique(row_keys(np.concatenate([whole, ~whole])))) == 2 * most
     counts = np.bincount(whole.sum(axis=1), minlength=n // 2 + 1)
