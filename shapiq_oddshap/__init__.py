@@ -38,6 +38,7 @@ from shapiq_oddshap.screening import (
     Screener,
     TermUnion,
 )
+from shapiq_oddshap.spreading import SpreadPairSampler
 from shapiq_oddshap.store import Store, StoreError
 from shapiq_oddshap.summary import Summary
 
@@ -65,6 +66,7 @@ __all__ = [
     "RandomTerms",
     "RefitGame",
     "Screener",
+    "SpreadPairSampler",
     "Store",
     "StoreError",
     "Summary",

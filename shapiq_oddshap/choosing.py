@@ -24,7 +24,7 @@ from shapiq_oddshap.sampling import drawn_pairs, pairs_of_size, pairs_per_size, 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["ChoiceOptions", "chosen_pairs"]
+__all__ = ["ChoiceOptions", "chosen_pairs", "next_drawn", "without"]
 
 _DIGITS = 4
 """Decimals of the targets that a choice looks at, in units of their root mean square."""
@@ -129,14 +129,14 @@ def chosen_pairs(
         iterations = options.more_iterations
         after = pairs_per_size(n, min(len(pairs) + options.batch(len(pairs)), 2 ** (n - 1) - 1))
         enough = np.minimum(options.candidates + options.per_seat * after, _CANDIDATES + after)
-        candidates = _without(sequences.first(enough * (after > counts)), pairs)
+        candidates = without(sequences.first(enough * (after > counts)), pairs)
         posterior = Posterior.of(kernel, data)
         new = candidates[choose(posterior, candidates, after - counts, wanted - len(pairs))]
         odd = np.concatenate([odd, _odd((yield _members(new)))])
         pairs, counts = np.concatenate([pairs, new]), after
     chosen = len(pairs) - start
     if len(pairs) < wanted:
-        yield _members(_next_drawn(pairs, counts, pairs_per_size(n, wanted), entropy))
+        yield _members(next_drawn(pairs, counts, pairs_per_size(n, wanted), entropy))
     return chosen
 
 
@@ -158,14 +158,14 @@ class _Sequences:
         return np.concatenate([self._drawn[size] for size in sizes])
 
 
-def _next_drawn(
+def next_drawn(
     pairs: np.ndarray, counts: np.ndarray, after: np.ndarray, entropy: int
 ) -> np.ndarray:
     """Return what the sequences have next, so that there are ``after`` pairs by size."""
     n, found = pairs.shape[1], []
     for size in np.flatnonzero(after > counts).tolist():
         # as many of these are known as there are pairs of this size at most
-        rows = _without(pairs_of_size(n, size, int(after[size]), entropy), pairs)
+        rows = without(pairs_of_size(n, size, int(after[size]), entropy), pairs)
         found.append(rows[: after[size] - counts[size]])
     return np.concatenate(found)
 
@@ -196,6 +196,6 @@ def _in_own_units(targets: np.ndarray) -> np.ndarray:
     return rounded
 
 
-def _without(rows: np.ndarray, known: np.ndarray) -> np.ndarray:
+def without(rows: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Return the rows that are not known."""
     return rows[~np.isin(row_keys(rows), row_keys(known))]

@@ -18,12 +18,13 @@ ODD = [(0, 1, 2), (3, 4, 5), (1, 5, 8), (2, 3, 4, 6, 7)]
 EVEN = [(0, 1), (4, 7), (1, 2, 3, 4), (0, 2, 5, 8)]
 
 
+@pytest.mark.parametrize("size_effects", ["none", "always"])
 @pytest.mark.parametrize("seed", range(5))
-def test_even_terms_leave_paired_estimates_alone(seed):
+def test_even_terms_leave_paired_estimates_alone(seed, size_effects):
     """Theorem 3.2: with the same odd terms, paired-all and paired-odd are one estimator."""
-    game = random_game(9, seed)
-    odd = OddSHAP(9, screener=GivenTerms(ODD), random_state=seed)
-    both = PairedAllSHAP(9, screener=GivenTerms(EVEN + ODD), random_state=seed)
+    game, own = random_game(9, seed), {"size_effects": size_effects, "random_state": seed}
+    odd = OddSHAP(9, screener=GivenTerms(ODD), **own)
+    both = PairedAllSHAP(9, screener=GivenTerms(EVEN + ODD), **own)
     for budget in (60, 150, 400):
         expected = phi_of(odd.approximate(budget, game))
         np.testing.assert_allclose(phi_of(both.approximate(budget, game)), expected, atol=1e-9)

@@ -18,7 +18,6 @@ from shapiq_oddshap.pairwise import regressed_interactions
 from shapiq_oddshap.proxy import TreeProxy
 from shapiq_oddshap.regression import SizeEffects, fit_terms
 from shapiq_oddshap.sampling import (
-    PairedCoalitionSampler,
     Sizes,
     UnpairedCoalitionSampler,
     distinct_rows,
@@ -27,6 +26,7 @@ from shapiq_oddshap.sampling import (
 )
 from shapiq_oddshap.screening import ProxySPEX, Screener, resolve_screener, usable_terms
 from shapiq_oddshap.selection import Linear, Process, Proxy, Regression, SmallLeaves, averaged
+from shapiq_oddshap.spreading import SpreadPairSampler
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,8 +105,9 @@ class FourierRegression(ShapleyApproximator):
                 ``"proxyspex"`` (not within a union) and of the proxies at low budgets.
                 Gradients are quantised unless ``use_quantized_grad=False`` is among them, or one that
                 is not about the number, the size or the shrinkage of the trees.
-            sizes: How many coalitions of each size: ``"auto"`` draws more of the smallest and the
-                largest while evaluations are few, ``"paper"`` equally many throughout.
+            sizes: How many coalitions of each size: ``"auto"`` has more of the smallest and the
+                largest while evaluations are few, and their pairs from
+                :class:`~shapiq_oddshap.SpreadPairSampler`; ``"paper"`` draws equally many throughout.
             sampler: One of shapiq's coalition samplers instead of the own; it is copied and
                 seeded with ``random_state`` for every run. It chooses the sizes itself.
             max_order: 1; shapiq's explainers pass it.
@@ -214,7 +215,7 @@ class FourierRegression(ShapleyApproximator):
         own = screener.coalitions(self.n)
         sampler = copy.deepcopy(self.sampler)
         if sampler is None:
-            kind = PairedCoalitionSampler if self.paired else UnpairedCoalitionSampler
+            kind = SpreadPairSampler if self.paired else UnpairedCoalitionSampler
             sampler = kind(self.n, sizes=self.sizes)
         sampler.set_random_state(int(run.rng.integers(2**63)))
         sampler.sample(run.budget - len(own))
@@ -399,8 +400,9 @@ class OddSHAP(FourierRegression):
 
     Note:
         Departures from the paper, measured in ``docs/oddshap.md``; :meth:`paper` has none of them.
-        While evaluations are few more of the smallest and largest coalitions are drawn. The proxy
-        that screens is fitted to what the regression on singletons leaves, not to the values.
+        While evaluations are few there are more of the smallest and largest coalitions, and which
+        pairs is chosen, not drawn. The proxy that screens has more and smaller trees and is fitted
+        to what the regression on singletons leaves, not to the values.
         Functions of the coalitions' size may join the terms (``size_effects``), and the Shapley
         values of what the regression leaves over are added. Below 20n evaluations the regression,
         trees and the odd process are averaged by their errors at pairs left out (``low_budget``).
