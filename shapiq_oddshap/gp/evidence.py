@@ -47,6 +47,8 @@ class SearchOptions:
         own_iterations: Upper bound on the iterations of one of several outputs from the joint
             maximum on.
         own_precision: Precision of the hyperprior that pulls its logarithms to that.
+        tolerance: A search ends where an iteration lowers the value by less than this share of it:
+            past some fifteen iterations the rest is hundredths of nats.
         least_gain: Nats that the evidence of an output has to gain for a kernel of its own.
     """
 
@@ -64,6 +66,7 @@ class SearchOptions:
     own_iterations: int = 8
     own_precision: float = 1.0
     least_gain: float = 5.0
+    tolerance: float = 1e-4
 
     def count(self, pairs: int) -> int:
         """Return how many of so many pairs are searched."""
@@ -256,7 +259,7 @@ def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> K
         jac=True,
         method="L-BFGS-B",
         bounds=evidence.bounds(options.noise_floor),
-        options={"maxiter": options.own_iterations},
+        options={"maxiter": options.own_iterations, "ftol": options.tolerance},
     )
     gain = anchored(centre)[0] - found.fun
     return joint if gain < options.least_gain else evidence.kernel(found.x)
@@ -274,6 +277,6 @@ def maximise_evidence(
         jac=True,
         method="L-BFGS-B",
         bounds=evidence.bounds(options.noise_floor),
-        options={"maxiter": iterations},
+        options={"maxiter": iterations, "ftol": options.tolerance},
     )
     return evidence.kernel(found.x), float(found.fun)

@@ -106,9 +106,7 @@ def _ends(x: np.ndarray, rates: np.ndarray) -> np.ndarray:
     return np.exp(-0.5 * np.column_stack([rates.sum() - weights, weights]))
 
 
-def _exponentials(
-    x: np.ndarray, y: np.ndarray, rates: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _exponentials(x: np.ndarray, y: np.ndarray, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return ``exp(-D / 2)`` and ``exp((D - B) / 2)``, shape ``(p, q)`` each.
 
     D weighs the players that are in one of two coalitions only, B all. The four exponentials of the
