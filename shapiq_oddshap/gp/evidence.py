@@ -215,14 +215,18 @@ def search_hyperparameters(
         The kernel found.
     """
     first = data.first(options.first_pairs)
+
+    def search(start: Kernel, data: Observations, iterations: int) -> tuple[Kernel, float]:
+        return maximise_evidence(start, data, options, iterations, options.tolerance)
+
     plain, *sized = starts
-    found = [maximise_evidence(plain, first, options, options.first_iterations)]
+    found = [search(plain, first, options.first_iterations)]
     if found[0][0].noise <= options.little_noise:
-        found = [maximise_evidence(found[0][0], first, options, options.first_iterations)]
-    found += [maximise_evidence(start, first, options, options.sized_iterations) for start in sized]
+        found = [search(found[0][0], first, options.first_iterations)]
+    found += [search(start, first, options.sized_iterations) for start in sized]
     kernel, _ = min(found, key=lambda pair: pair[1])
     if first is not data:
-        kernel, _ = maximise_evidence(kernel, data, options, options.iterations)
+        kernel, _ = search(kernel, data, options.iterations)
     return kernel
 
 
@@ -266,9 +270,21 @@ def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> K
 
 
 def maximise_evidence(
-    kernel: Kernel, data: Observations, options: SearchOptions, iterations: int
+    kernel: Kernel,
+    data: Observations,
+    options: SearchOptions,
+    iterations: int,
+    tolerance: float = 1e-9,
 ) -> tuple[Kernel, float]:
-    """Return the kernel of the largest evidence near one, and minus its logarithm."""
+    """Return the kernel of the largest evidence near one, and minus its logarithm.
+
+    Args:
+        kernel: Where to start.
+        data: The observations.
+        options: The hyperpriors.
+        iterations: Upper bound on the quasi-Newton iterations.
+        tolerance: See ``SearchOptions``.
+    """
     evidence = Evidence(kernel, data)
     found = minimize(
         evidence.penalised,
@@ -277,6 +293,6 @@ def maximise_evidence(
         jac=True,
         method="L-BFGS-B",
         bounds=evidence.bounds(options.noise_floor),
-        options={"maxiter": iterations, "ftol": options.tolerance},
+        options={"maxiter": iterations, "ftol": tolerance},
     )
     return evidence.kernel(found.x), float(found.fun)
