@@ -24,7 +24,7 @@ _NODES = 40
 
 @dataclass(frozen=True, eq=False)
 class Unanimity(Part):
-    """All unanimity games, with variances that are products of their players' growths (eq. 22).
+    """All unanimity games, with variances that are products of their players' growths (eq. 24).
 
     A pair of coalitions that have many players in common are alike, one of small coalitions is not:
     with ``z = 1`` for the members, ``exp(sum_i b_i z_i z'_i)`` is ``sum_T prod_{i in T} (e^b_i - 1)``
@@ -68,7 +68,7 @@ class Unanimity(Part):
         return _OnRows(x)
 
     def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
-        """Add the integral of eq. 23 for a row's members, less that for the others; see :class:`Part`."""
+        """Add the integral of eq. 25 for a row's members, less that for the others; see :class:`Part`."""
         scale = 2.0 * self.variance * _scale(self.rates)
         members = _members(x)
         for node, weight in legendre(min((x.shape[1] + 2) // 2, _NODES)):
