@@ -49,6 +49,8 @@ class SearchOptions:
         own_iterations: Upper bound on the iterations of one of several outputs from the joint
             maximum on.
         own_precision: Precision of the hyperprior that pulls its logarithms to that.
+        tolerance: A search ends where an iteration lowers the value by less than this share of it:
+            past some fifteen iterations the rest is hundredths of nats.
         least_gain: Nats that the evidence of an output has to gain for a kernel of its own.
     """
 
@@ -66,6 +68,7 @@ class SearchOptions:
     own_iterations: int = 8
     own_precision: float = 1.0
     least_gain: float = 5.0
+    tolerance: float = 1e-4
 
     def count(self, pairs: int) -> int:
         """Return how many of so many pairs are searched."""
@@ -214,14 +217,18 @@ def search_hyperparameters(
         The kernel found.
     """
     first = data.first(options.first_pairs)
+
+    def search(start: Kernel, data: Observations, iterations: int) -> tuple[Kernel, float]:
+        return maximise_evidence(start, data, options, iterations, options.tolerance)
+
     plain, *sized = starts
-    found = [maximise_evidence(plain, first, options, options.first_iterations)]
+    found = [search(plain, first, options.first_iterations)]
     if found[0][0].noise <= options.little_noise:
-        found = [maximise_evidence(found[0][0], first, options, options.first_iterations)]
-    found += [maximise_evidence(start, first, options, options.sized_iterations) for start in sized]
+        found = [search(found[0][0], first, options.first_iterations)]
+    found += [search(start, first, options.sized_iterations) for start in sized]
     kernel, _ = min(found, key=lambda pair: pair[1])
     if first is not data:
-        kernel, _ = maximise_evidence(kernel, data, options, options.iterations)
+        kernel, _ = search(kernel, data, options.iterations)
     return kernel
 
 
@@ -259,7 +266,7 @@ def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> K
             jac=True,
             method="L-BFGS-B",
             bounds=evidence.bounds(options.noise_floor),
-            options={"maxiter": iterations},
+            options={"maxiter": iterations, "ftol": options.tolerance},
         )
 
     found = searched(centre, options.own_iterations)
@@ -276,9 +283,21 @@ def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> K
 
 
 def maximise_evidence(
-    kernel: Kernel, data: Observations, options: SearchOptions, iterations: int
+    kernel: Kernel,
+    data: Observations,
+    options: SearchOptions,
+    iterations: int,
+    tolerance: float = 1e-9,
 ) -> tuple[Kernel, float]:
-    """Return the kernel of the largest evidence near one, and minus its logarithm."""
+    """Return the kernel of the largest evidence near one, and minus its logarithm.
+
+    Args:
+        kernel: Where to start.
+        data: The observations.
+        options: The hyperpriors.
+        iterations: Upper bound on the quasi-Newton iterations.
+        tolerance: See ``SearchOptions``.
+    """
     evidence = Evidence(kernel, data)
     found = minimize(
         evidence.penalised,
@@ -287,6 +306,6 @@ def maximise_evidence(
         jac=True,
         method="L-BFGS-B",
         bounds=evidence.bounds(options.noise_floor),
-        options={"maxiter": iterations},
+        options={"maxiter": iterations, "ftol": tolerance},
     )
     return evidence.kernel(found.x), float(found.fun)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg import qr
 
 from shapiq_oddshap.gp.exact_fit import TOLERANCE
 from shapiq_oddshap.gp.parts import Terms
@@ -18,6 +19,7 @@ from shapiq_oddshap.gp.reweighting import (
     with_terms,
 )
 from shapiq_oddshap.gp.signs import characters
+from shapiq_oddshap.sampling import row_keys
 
 if TYPE_CHECKING:
     from shapiq_oddshap.gp.kernel import Kernel
@@ -28,6 +30,9 @@ __all__ = ["RecoveryOptions", "find_terms", "penalised", "pursue"]
 
 _PRODUCT_SHARE = 0.1
 """What the product part keeps of its variance in every step."""
+
+_DEPENDENT = 1e-10
+"""Relative size of what a column adds to the others, below which it is their combination."""
 
 _SMALLEST = 1e-7
 """Smallest variance of a term that is left at last, relative to the largest."""
@@ -144,10 +149,9 @@ def pursue(
     n = terms.shape[1]
     unions = _unions(terms[: options.strong], scanned.shape[1] + 2)
     union_columns = characters(data.x, unions, np.float32)
+    basis = _orthonormal(characters(data.x, np.concatenate([base, terms])))
+    residuals = _off(basis, data.targets)
     for _ in range(options.pursuits):
-        rows = characters(data.x, np.concatenate([base, terms]))
-        solution, _, _, _ = np.linalg.lstsq(rows, data.targets, rcond=1e-10)
-        residuals = data.targets - rows @ solution
         if np.abs(residuals).max() <= TOLERANCE:
             break
         gains = np.abs(term_sums(data.x, residuals, scanned))
@@ -158,7 +162,24 @@ def pursue(
         if union_gains.max(initial=0.0) > gains.max():
             found = unions[[int(np.argmax(union_gains))]]
         terms = np.concatenate([terms, found])
+        column = _off(basis, characters(data.x, found)[:, 0])
+        basis = np.column_stack([basis, column / np.linalg.norm(column)])
+        residuals = _off(basis, residuals)
     return np.concatenate([base, terms])
+
+
+def _orthonormal(columns: np.ndarray) -> np.ndarray:
+    """Return an orthonormal basis of what columns span, shape ``(m, rank)``."""
+    basis, upper, _ = qr(columns, mode="economic", pivoting=True, check_finite=False)
+    sizes = np.abs(np.diag(upper))
+    return basis[:, sizes > _DEPENDENT * sizes.max(initial=0.0)]
+
+
+def _off(basis: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """Return what of a vector is orthogonal to a basis; a second pass takes what rounding leaves."""
+    for _ in range(2):
+        vector = vector - basis @ (vector @ basis)
+    return vector
 
 
 def _terms_that_matter(kernel: Kernel) -> int:
@@ -187,4 +208,5 @@ def _unions(terms: np.ndarray, order: int) -> np.ndarray:
     """Return the unions of two of the terms that are of an order, each once."""
     first, second = np.triu_indices(len(terms), 1)
     unions = terms[first] | terms[second]
-    return np.unique(unions[unions.sum(axis=1) == order], axis=0)
+    unions = unions[unions.sum(axis=1) == order]
+    return unions[np.unique(row_keys(unions), return_index=True)[1]]

@@ -15,6 +15,7 @@ from shapiq_oddshap.gp.parts import (
     PairEffects,
     Product,
     Terms,
+    Unanimity,
 )
 from tests.gp.enumeration import COALITIONS, INTERACTIONS, ODD, SHAPLEY, N, X
 
@@ -31,10 +32,11 @@ CASES = [
     Constant(0.4, parity="even"),
     PairEffects(0.4, parity="even"),
     ChangingInteractions(0.6, _RATES),
+    Unanimity(0.6, _RATES),
     *[
         kind(0.6, parity=parity)
         for kind in SIZE_PARTS
-        if kind is not ChangingInteractions
+        if kind not in {ChangingInteractions, Unanimity}
         for parity in kind.parities
     ],
 ]
@@ -159,16 +161,28 @@ def test_start_lies_within_the_bounds_whatever_the_proxy_says(kind):
         assert ((kind.shape_bounds[0] < part.shape) & (part.shape < kind.shape_bounds[1])).all()
 
 
-def test_product_does_not_overflow_with_many_players():
+@pytest.mark.parametrize("kind", [Product, Unanimity])
+def test_products_do_not_overflow_with_many_players(kind):
     n = 1500
-    part = Product(1.0, np.full(n, 1.9))
+    part = kind(1.0, np.full(n, 1.9))
     x = np.where(np.random.default_rng(0).random((5, n)) < 0.5, -1.0, 1.0)
-    np.testing.assert_allclose(np.diag(part.matrix(x, x)), 1.0)
+    x[0] = -1.0
+    assert part.matrix(x, x)[0, 0] == pytest.approx(1.0)
     functionals, variances = np.zeros((5, n)), np.zeros(n)
     part.add_functionals(functionals, x)
     part.add_prior_variances(variances)
     assert np.isfinite(functionals).all()
     assert np.isfinite(variances).all()
+
+
+def test_unanimity_is_the_odd_half_of_sums_of_unanimity_games():
+    """Each with the product of its players' growths as variance; divided by the grand coalition's."""
+    z = (X < 0).astype(float)
+    unanimity = (z @ COALITIONS.T == COALITIONS.sum(axis=1)).astype(float)
+    whole = unanimity * np.prod(np.where(COALITIONS, np.expm1(_RATES), 1.0), axis=1) @ unanimity.T
+    odd = (whole - whole[::-1] - whole[:, ::-1] + whole[::-1, ::-1]) / 4.0
+    np.testing.assert_array_equal(X[::-1], -X)
+    np.testing.assert_allclose(Unanimity(0.6, _RATES).matrix(X, X), odd / odd.max(), atol=1e-13)
 
 
 def test_variances_of_triples_by_their_players():

@@ -8,6 +8,7 @@ from shapiq_oddshap.gp.parts.pair_effects import PairEffects
 from shapiq_oddshap.gp.parts.product import Product
 from shapiq_oddshap.gp.parts.sizes import ChangingEffects, Jump, LearningCurve, SizeSteps
 from shapiq_oddshap.gp.parts.terms import Terms
+from shapiq_oddshap.gp.parts.unanimity import Unanimity
 
 __all__ = [
     "EVEN_PARTS",
@@ -26,6 +27,7 @@ __all__ = [
     "Product",
     "SizeSteps",
     "Terms",
+    "Unanimity",
 ]
 
 PARTS: tuple[type[Part], ...] = (MainEffects, Product, Terms)
@@ -40,5 +42,6 @@ SIZE_PARTS: tuple[type[Part], ...] = (
     Jump,
     ChangingEffects,
     ChangingInteractions,
+    Unanimity,
 )
 """Further parts, which join where the evidence asks for them."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shapiq_oddshap.gp.parts.base import Players
     from shapiq_oddshap.sample import Parity
 
-__all__ = ["Product"]
+__all__ = ["Product", "legendre", "logarithmic"]
 
 _START_RATE = 0.3
 """Rate of the most important player at the start."""
@@ -111,7 +111,7 @@ class Product(Part):
         if self.parity == "even":
             return
         rho, offset = np.tanh(self.rates), self.empty_log_variance
-        for node, weight in _legendre(min((len(rho) + 2) // 2, _SHAPLEY_NODES)):
+        for node, weight in legendre(min((len(rho) + 2) // 2, _SHAPLEY_NODES)):
             along = node * rho
             shrink = np.log1p(-(along**2))
             density = np.exp(offset + 0.5 * shrink.sum() + x @ np.arctanh(along))
@@ -127,7 +127,7 @@ class Product(Part):
         if self.parity == "even":
             return
         rho, offset = np.tanh(self.rates), self.empty_log_variance
-        for s, weight in _logarithmic():
+        for s, weight in logarithmic():
             plus, minus = np.log1p(s * rho), np.log1p(-s * rho)
             others = np.exp(offset + plus.sum() - plus) + np.exp(offset + minus.sum() - minus)
             out += 4.0 * weight * rho * 0.5 * others
@@ -162,7 +162,7 @@ class Product(Part):
         ``x_i / (1 + s rho_i x_i)`` of the players but for their scale, ``(m, n)``; that scale, ``(n,)``.
         """
         rho, offset = np.tanh(self.rates), self.empty_log_variance
-        for node, weight in _legendre(min(max(len(rho) // 2, 1), _SHAPLEY_NODES)):
+        for node, weight in legendre(min(max(len(rho) // 2, 1), _SHAPLEY_NODES)):
             along = node * rho
             shrink = np.log1p(-(along**2))
             density = 2.0 * weight * np.exp(offset + 0.5 * shrink.sum() + x @ np.arctanh(along))
@@ -173,7 +173,7 @@ class Product(Part):
         if self.parity == "odd":
             return
         rho, offset = np.tanh(self.rates), self.empty_log_variance
-        for s, weight in _logarithmic():
+        for s, weight in logarithmic():
             for sign in (1.0, -1.0):
                 factors = np.log1p(sign * s * rho)
                 others = np.exp(0.5 * (offset + factors.sum()) - factors) * rho
@@ -261,15 +261,15 @@ def _slope_of_log_largest(value: float, parity: Parity) -> float:
 
 
 @cache
-def _legendre(count: int) -> tuple[tuple[float, float], ...]:
+def legendre(count: int) -> tuple[tuple[float, float], ...]:
     """Return the nodes and weights of Gauss-Legendre quadrature on [-1, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
     return tuple(zip(nodes.tolist(), weights.tolist(), strict=True))
 
 
-def _logarithmic() -> Iterator[tuple[float, float]]:
+def logarithmic() -> Iterator[tuple[float, float]]:
     """Yield nodes and weights of the integral of ``-log(s) f(s)`` over [0, 1]."""
-    for node, weight in _legendre(_VARIANCE_NODES):
+    for node, weight in legendre(_VARIANCE_NODES):
         # s = u^4 flattens the logarithm at zero, where Gauss-Legendre would be slow
         u = 0.5 * (node + 1.0)
         s, jacobian = u**4, 4.0 * u**3 * 0.5 * weight

@@ -1,0 +1,155 @@
+"""Sums of unanimity games of every order: ``exp(sum_i b_i z_i z'_i)``, its odd half."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
+from shapiq_oddshap.gp.parts.product import Product, legendre, logarithmic
+
+if TYPE_CHECKING:
+    from shapiq_oddshap.sample import Parity
+
+__all__ = ["Unanimity"]
+
+_START = 0.05
+"""Variance at the start, as of the parts of the size."""
+
+_NODES = 40
+"""Nodes of the Shapley integral at most, as of the product part."""
+
+
+@dataclass(frozen=True, eq=False)
+class Unanimity(Part):
+    """All unanimity games, with variances that are products of their players' growths (eq. 24).
+
+    A pair of coalitions that have many players in common are alike, one of small coalitions is not:
+    with ``z = 1`` for the members, ``exp(sum_i b_i z_i z'_i)`` is ``sum_T prod_{i in T} (e^b_i - 1)``
+    over all ``T`` inside both. The part is the odd half, divided by its value at the grand coalition.
+
+    Attributes:
+        rates: ``b_i``, how much is gained with player ``i``, shape ``(n,)``.
+    """
+
+    rates: np.ndarray
+    independent_terms: ClassVar[bool] = False
+    parities: ClassVar[tuple[Parity, ...]] = ("odd",)
+    shape_bounds: ClassVar[tuple[float, float]] = (1e-4, 4.0)
+
+    @classmethod
+    def start(cls, hints: Hints, parity: Parity = "odd") -> Unanimity:
+        """Start with a small variance, at twice the product part's rates."""
+        return cls(_START, 2.0 * Product.start(hints, parity).rates, parity=parity)
+
+    @property
+    def shape(self) -> np.ndarray:
+        """The rates; see :class:`Part`."""
+        return self.rates
+
+    def tuned(self, variance: float, shape: np.ndarray) -> Unanimity:
+        """Return the part with other variance and rates; see :class:`Part`."""
+        return replace(self, variance=variance, rates=shape)
+
+    def matrix(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the odd half of ``exp(sum_i b_i z_i z'_i)``, one at most; see :class:`Part`."""
+        ends, others = _ends(left, self.rates), _ends(right, self.rates)
+        alike, opposed = _exponentials(left, right, self.rates)
+        alike *= ends @ others.T
+        opposed *= ends @ others[:, ::-1].T
+        alike -= opposed
+        alike *= _scale(self.rates)
+        return alike.astype(left.dtype, copy=False)
+
+    def on(self, x: np.ndarray) -> OnRows:
+        """Return the part where its rates change too; see :class:`Part`."""
+        return _OnRows(x)
+
+    def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
+        """Add the integral of eq. 25 for a row's members, less that for the others; see :class:`Part`."""
+        scale = 2.0 * self.variance * _scale(self.rates)
+        members = _members(x)
+        for node, weight in legendre(min((x.shape[1] + 2) // 2, _NODES)):
+            logarithms, slope = self._at(0.5 * (node + 1.0))
+            for sign, players in ((1.0, members), (-1.0, 1.0 - members)):
+                density = np.exp(players @ logarithms - self.rates.sum())
+                out += (0.5 * weight * sign * scale) * density[:, None] * players * slope
+
+    def add_prior_variances(self, out: np.ndarray) -> None:
+        """Add the same integral over all players with ``-log t``; see :class:`Part`."""
+        scale = 4.0 * self.variance * _scale(self.rates)
+        for t, weight in logarithmic():
+            logarithms, slope = self._at(t)
+            out += scale * weight * np.exp(logarithms.sum() - self.rates.sum()) * slope
+
+    def _at(self, t: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return ``log(1 + t g)`` and ``g / (1 + t g)`` for the growths ``g = e^b - 1``."""
+        growth = np.expm1(self.rates)
+        return np.log1p(t * growth), growth / (1.0 + t * growth)
+
+
+def _members(x: np.ndarray) -> np.ndarray:
+    """Return ones for the members, and zeros, of sign rows."""
+    return 0.5 * (1.0 - x)
+
+
+def _scale(rates: np.ndarray) -> float:
+    """Return what makes the part one at the grand coalition, given factors of ``exp(-sum b)``."""
+    return float(-1.0 / np.expm1(-rates.sum()))
+
+
+def _ends(x: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """Return ``exp(-B / 2)`` for the weight B of the others and for that of the members, ``(m, 2)``."""
+    weights = _members(x) @ rates
+    return np.exp(-0.5 * np.column_stack([rates.sum() - weights, weights]))
+
+
+def _exponentials(x: np.ndarray, y: np.ndarray, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``exp(-D / 2)`` and ``exp((D - B) / 2)``, shape ``(p, q)`` each.
+
+    D weighs the players that are in one of two coalitions only, B all. The four exponentials of the
+    odd half are products of these and of :func:`_ends`, none of which exceeds one, as for coalitions
+    of weights b and b' the weight in both is ``(b + b' - D) / 2``.
+    """
+    quarter = 0.25 * rates
+    alike = (x * quarter) @ y.T
+    alike -= quarter.sum()
+    opposed = -2.0 * quarter.sum() - alike
+    return np.exp(alike, out=alike), np.exp(opposed, out=opposed)
+
+
+class _OnRows(OnRows):
+    """The part on the rows of a search."""
+
+    def __init__(self, x: np.ndarray) -> None:
+        """Keep the sign rows, shape ``(m, n)``."""
+        self._x = x
+
+    def add(self, out: np.ndarray, variance: float, shape: np.ndarray, spare: np.ndarray) -> None:
+        """Add the matrix, and keep what it is made of; see :class:`OnRows`."""
+        ends = _ends(self._x, shape)
+        alike, opposed = _exponentials(self._x, self._x, shape)
+        alike *= variance * _scale(shape)
+        opposed *= variance * _scale(shape)
+        matrix = alike * np.matmul(ends, ends.T, out=spare)
+        matrix -= np.multiply(opposed, np.matmul(ends, ends[:, ::-1].T, out=spare), out=spare)
+        out += matrix
+        self._made = matrix, alike, opposed, ends
+
+    def gradient(
+        self, weights: np.ndarray, variance: float, shape: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """Return ``z z'`` times the four exponentials, and what the scale adds; see :class:`OnRows`."""
+        del variance
+        matrix, alike, opposed, ends = self._made
+        by_variance = float(np.vdot(weights, matrix))
+        alike *= weights
+        opposed *= weights
+        members = _members(self._x)
+        inside, outside = members * ends[:, :1], (1.0 - members) * ends[:, 1:]
+        both, swapped = np.hstack([inside, outside]), np.hstack([outside, inside])
+        halves = np.einsum("ji,ji->i", both, alike @ both - opposed @ swapped)
+        by_rate = halves.reshape(2, -1).sum(axis=0)
+        return by_variance, (by_rate - by_variance * _scale(shape)) * shape

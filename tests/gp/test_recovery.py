@@ -1,0 +1,50 @@
+"""The pursuit of terms that the penalties have lost, against the definition."""
+
+import numpy as np
+
+from shapiq_oddshap.fourier import singletons
+from shapiq_oddshap.gp.observations import Observations
+from shapiq_oddshap.gp.recovery import RecoveryOptions, pursue
+from shapiq_oddshap.gp.reweighting import all_combinations
+from shapiq_oddshap.gp.signs import characters
+
+_N = 9
+
+
+def _data(terms, coefficients, noise=0.0):
+    rng = np.random.default_rng(0)
+    coalitions = rng.random((110, _N)) < 0.5
+    values = characters(1.0 - 2.0 * coalitions, terms) @ coefficients
+    return Observations.of(
+        coalitions, values + noise * rng.normal(size=len(values)), -coefficients.sum()
+    )
+
+
+def _rows(triples):
+    rows = np.zeros((len(triples), _N), dtype=bool)
+    np.put_along_axis(rows, triples, values=True, axis=1)
+    return rows
+
+
+def test_pursuit_takes_the_terms_that_orthogonal_matching_pursuit_takes():
+    triples = all_combinations(np.arange(_N), 3)
+    data = _data(_rows(triples[[3, 30, 50, 70]]), np.array([1.0, 0.1, 0.03, 0.01]), noise=0.02)
+    first, base = _rows(triples[[3]]), singletons(_N)
+    options = RecoveryOptions(pursuits=6)
+    taken = np.concatenate([base, first])
+    for _ in range(options.pursuits):
+        columns = characters(data.x, taken)
+        residuals = data.targets - columns @ np.linalg.lstsq(columns, data.targets)[0]
+        gains = np.abs(residuals @ characters(data.x, _rows(triples)))
+        taken = np.concatenate([taken, _rows(triples[[np.argmax(gains)]])])
+    np.testing.assert_array_equal(pursue(first, data, triples, options, base), taken)
+
+
+def test_pursuit_finds_unions_of_terms_and_ends_where_nothing_is_left():
+    triples = all_combinations(np.arange(_N), 3)
+    strong, union = _rows(np.array([[0, 1, 2], [2, 3, 4]])), np.arange(_N) < 5
+    game = np.concatenate([strong, union[None]])
+    data = _data(game, np.array([1.0, -0.7, 0.01]))
+    # a term twice makes the columns dependent, which must not stop the pursuit
+    found = pursue(strong[[0, 1, 1]], data, triples, RecoveryOptions(), singletons(_N))
+    np.testing.assert_array_equal(found[_N + 3 :], union[None])
