@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,12 +17,21 @@ from shapiq_oddshap.gp.choice import choose
 from shapiq_oddshap.gp.evidence import SearchOptions, maximise_evidence
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.observations import Observations
-from shapiq_oddshap.gp.parts import Hints, MainEffects, Product
+from shapiq_oddshap.gp.parts import (
+    ChangingEffects,
+    Hints,
+    LearningCurve,
+    MainEffects,
+    Product,
+    SizeSteps,
+)
 from shapiq_oddshap.gp.posterior import Posterior
 from shapiq_oddshap.sampling import drawn_pairs, pairs_of_size, pairs_per_size, row_keys
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from shapiq_oddshap.gp.parts import Part
 
 __all__ = ["ChoiceOptions", "chosen_pairs"]
 
@@ -51,6 +60,9 @@ class ChoiceOptions:
         per_seat: See ``candidates``.
         iterations: Quasi-Newton iterations of the evidence at the first choice.
         more_iterations: The same later, from the last optimum on.
+        parts: The parts of the kernel that the choice is made by.
+        size_parts: Further ones with many players.
+        many_players: So many.
         per_player: Pairs per player at most; later ones are drawn.
         price: Seconds that an evaluation is taken to cost at least: a batch is drawn if its choice
             takes longer than it takes to evaluate.
@@ -58,20 +70,28 @@ class ChoiceOptions:
     """
 
     drawn: float = 0.5
-    share: float = 0.1
-    least_batch: int = 1
+    share: float = 0.2
+    least_batch: int = 3
     candidates: int = 100
     per_seat: int = 20
-    iterations: int = 30
+    iterations: int = 10
     more_iterations: int = 2
+    parts: tuple[type[Part], ...] = (MainEffects, Product)
+    size_parts: tuple[type[Part], ...] = (SizeSteps, LearningCurve, ChangingEffects)
+    many_players: int = 32
     per_player: float = 5.0
     price: float = 5e-3
     most_pairs: int = 1000
 
     @classmethod
-    def throughout(cls, **options: Any) -> ChoiceOptions:  # noqa: ANN401 - as the constructor
+    def throughout(cls) -> ChoiceOptions:
         """Return options that choose as long as the matrices fit: evaluations are dear."""
-        return cls(per_player=inf, price=inf, **options)
+        return cls(per_player=inf, price=inf)
+
+    def kernel(self, n: int) -> Kernel:
+        """Return the kernel from which the search starts."""
+        more = self.size_parts if n >= self.many_players else ()
+        return Kernel.start(Hints.none(n), (*self.parts, *more))
 
     def goes_on(self, n: int, known: int) -> bool:
         """Tell whether the pairs after so many are to be chosen."""
@@ -118,7 +138,7 @@ def chosen_pairs(
     pairs, counts = drawn_pairs(n, start, entropy), pairs_per_size(n, start)
     values = yield np.concatenate([[[False] * n, [True] * n], _members(pairs)])
     half_total, odd = 0.5 * (values[1] - values[0]), _odd(values[2:])
-    kernel, iterations = Kernel.start(Hints.none(n), (MainEffects, Product)), options.iterations
+    kernel, iterations = options.kernel(n), options.iterations
     sequences = _Sequences(n, entropy)
     while len(pairs) < wanted and options.goes_on(n, len(pairs)):
         data = Observations.of(pairs, odd, half_total)

@@ -145,10 +145,14 @@ class OddGP(ShapleyApproximator):
             sampler.sample(run.budget)
             yield sampler.coalitions_matrix[2:]
             return Plan(row_weights(sampler)[2:], notes=0)
-        options = ChoiceOptions.throughout if self.design == "active" else ChoiceOptions
-        batch = ceil(self.batch_size / 2)
-        chosen = yield from chosen_pairs(self.n, run.budget, entropy, options(least_batch=batch))
+        chosen = yield from chosen_pairs(self.n, run.budget, entropy, self._choice())
         return Plan(notes=chosen)
+
+    def _choice(self) -> ChoiceOptions:
+        """Return how pairs are chosen."""
+        options = ChoiceOptions.throughout() if self.design == "active" else ChoiceOptions()
+        wanted = ceil(self.batch_size / 2)
+        return replace(options, least_batch=max(options.least_batch, wanted))
 
     def _fit(self, sample: Sample, notes: int, run: Run) -> Fitted:
         """Screen, fit the process; the notes are how many pairs were chosen."""

@@ -14,11 +14,13 @@ from shapiq_oddshap.gp.exact_fit import ExactFit, fit_exactly
 from shapiq_oddshap.gp.intervals import calibrated_variances
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.observations import Observations
+from shapiq_oddshap.gp.parts import Terms
 from shapiq_oddshap.gp.posterior import Posterior
-from shapiq_oddshap.gp.readout import SHAPLEY_VALUES
+from shapiq_oddshap.gp.readout import PAIRWISE, SHAPLEY_VALUES
 from shapiq_oddshap.gp.recipe import OddGPRecipe
 from shapiq_oddshap.gp.recovery import find_terms
 from shapiq_oddshap.gp.reweighting import explicit_terms, reweight
+from shapiq_oddshap.gp.shared import search_shared_rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OddGPFit", "Pairs", "conclude", "fit_odd_gp", "simple_fit", "starting_kernels"]
 
-_FREE_RATES = 0.8
-"""Degrees of freedom of a rate and of a variance: the hyperprior takes about a fifth."""
+_FREE_RATES = 0.4
+"""Degrees of freedom of a rate and of a variance: the hyperprior and the even values take the rest."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ def fit_odd_gp(
     recipe: OddGPRecipe | None = None,
     clock: Clock = lambda _stage: nullcontext(),
     readout: Readout = SHAPLEY_VALUES,
+    even: Pairs | None = None,
 ) -> OddGPFit:
     """Estimate by the Gaussian process of a component and a correction on its residuals.
 
@@ -121,6 +124,8 @@ def fit_odd_gp(
         recipe: The recipe.
         clock: Times a stage by name: search, reweighting, recovery, posterior.
         readout: What is read off, and with it of which component the pairs are.
+        even: The even component of the same pairs, where it is known and the odd one is fitted: of
+            few pairs its values help to find the rates.
 
     Returns:
         The fit.
@@ -136,7 +141,11 @@ def fit_odd_gp(
     with clock("search"):
         data = pairs.over(pairs.scale).observations(searched)
         starts = starting_kernels(hints, recipe, readout)
-        kernel = search_hyperparameters(starts, data, recipe.search)
+        if even is None or count > recipe.shared_pairs * pairs.n:
+            kernel = search_hyperparameters(starts, data, recipe.search)
+        else:
+            both = data, even.over(even.scale).observations(searched)
+            kernel = search_shared_rates(starts, even_start(hints, recipe), both, recipe.search)
     return conclude(kernel, pairs, sub, recipe, clock, readout=readout)
 
 
@@ -160,6 +169,12 @@ def starting_kernels(
     plain = Kernel.start(hints, parts, readout.parity)
     sized = Kernel.start(hints, (*parts, *recipe.size_parts), readout.parity)
     return (plain, sized) if recipe.size_parts else (plain,)
+
+
+def even_start(hints: Hints, recipe: OddGPRecipe) -> Kernel:
+    """Return the even kernel that a search for shared rates starts from: without single terms."""
+    parts = [part for part in PAIRWISE.parts(recipe) if part is not Terms]
+    return Kernel.start(hints, parts, "even")
 
 
 def conclude(
