@@ -92,7 +92,7 @@ class SinglesOddGP(OddGPOnF):
         """Ask for the coalitions that tell the most, one by one."""
         n, options, rng = self.n, ChoiceOptions(), run.rng
         wanted = min(run.budget, 2**n) - 2
-        start = drawn_pairs(n, min(int(options.drawn * n), wanted // 2), int(rng.integers(2**63)))
+        start = drawn_pairs(n, min(int(options.start * n), wanted // 2), int(rng.integers(2**63)))
         rows = np.concatenate([[[False] * n, [True] * n], start, ~start])
         values = yield rows
         kernel, iterations = _start_on_f(n, _PARTS_OF_F), options.iterations
@@ -157,9 +157,9 @@ def _changed(part: str, **options: object) -> Variant:
 VARIANTS: dict[str, Variant] = {
     "as it is": _changed(""),
     "all pairs drawn": Variant("", None, OddGP, (("design", "paired"),)),
-    "start: 0.25 pairs per player": _changed("start", drawn=0.25),
-    "start: 1 pair per player": _changed("start", drawn=1.0),
-    "start: 2 pairs per player": _changed("start", drawn=2.0),
+    "start: 0.25 pairs per player": _changed("start", start=0.25),
+    "start: 1 pair per player": _changed("start", start=1.0),
+    "start: 2 pairs per player": _changed("start", start=2.0),
     "batches: one pair": _changed("batch", share=0.0, least_batch=1),
     "batches: a third": _changed("batch", share=0.33),
     "candidates: 20 of a size": _changed("pool", candidates=20, per_seat=2),

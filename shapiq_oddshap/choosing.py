@@ -53,7 +53,7 @@ class ChoiceOptions:
     """How pairs are chosen, and until when.
 
     Attributes:
-        drawn: Pairs per player that are drawn before the first choice.
+        start: Pairs per player that are spread out before any value is known.
         share: A batch is such a share of the pairs that are known.
         least_batch: So many pairs a batch has at least, such as half the number of workers.
         candidates: Candidates of a size, beside ``per_seat`` for each pair of that size.
@@ -69,7 +69,7 @@ class ChoiceOptions:
         most_pairs: Pairs at most; the time of a choice grows with their cube.
     """
 
-    drawn: float = 0.5
+    start: float = 0.5
     share: float = 0.2
     least_batch: int = 3
     candidates: int = 100
@@ -93,6 +93,13 @@ class ChoiceOptions:
         more = self.size_parts if n >= self.many_players else ()
         return Kernel.start(Hints.none(n), (*self.parts, *more))
 
+    def first_candidates(self, seats: np.ndarray) -> np.ndarray:
+        """Return how many candidates of every size the first pairs are chosen of."""
+        # with many players there are many sizes, and few pairs of each
+        more = self.candidates if len(seats) <= self.many_players // 2 else 0
+        enough: np.ndarray = (more + self.per_seat * seats) * (seats > 0)
+        return enough
+
     def goes_on(self, n: int, known: int) -> bool:
         """Tell whether the pairs after so many are to be chosen."""
         if known >= min(self.per_player * n, self.most_pairs):
@@ -112,7 +119,7 @@ class ChoiceOptions:
 def chosen_pairs(
     n: int, budget: int, entropy: int, options: ChoiceOptions
 ) -> Generator[np.ndarray, np.ndarray, int]:
-    """Ask for pairs: some that are drawn, then those that tell most, then drawn ones again.
+    """Ask for pairs: some that are spread out, then those that tell most, then drawn ones.
 
     Nothing but how many are asked for depends on the budget: with one seed the coalitions of a smaller
     budget are those that a larger one starts with.
@@ -128,18 +135,19 @@ def chosen_pairs(
         values, shape ``(2 m,)``, or ``(2 m, k)`` of several outputs.
 
     Returns:
-        How many pairs were chosen.
+        How many pairs were chosen, the first ones included.
     """
-    wanted = min(budget, 2**n) // 2 - 1
-    start = max(int(options.drawn * n), 1)
-    if start >= wanted or not options.goes_on(n, start):
+    most = 2 ** (n - 1) - 1
+    wanted, start = min(budget // 2 - 1, most), min(max(int(options.start * n), 1), most)
+    if wanted == 0 or not options.goes_on(n, start):
         yield _members(drawn_pairs(n, wanted, entropy))
         return 0
-    pairs, counts = drawn_pairs(n, start, entropy), pairs_per_size(n, start)
-    values = yield np.concatenate([[[False] * n, [True] * n], _members(pairs)])
-    half_total, odd = 0.5 * (values[1] - values[0]), _odd(values[2:])
     kernel, iterations = options.kernel(n), options.iterations
     sequences = _Sequences(n, entropy)
+    counts = pairs_per_size(n, start)
+    pairs = _spread(kernel, sequences.first(options.first_candidates(counts)), counts)[:wanted]
+    values = yield np.concatenate([[[False] * n, [True] * n], _members(pairs)])
+    half_total, odd = 0.5 * (values[1] - values[0]), _odd(values[2:])
     while len(pairs) < wanted and options.goes_on(n, len(pairs)):
         data = Observations.of(pairs, odd, half_total)
         data = replace(data, targets=_in_own_units(data.targets))
@@ -147,17 +155,26 @@ def chosen_pairs(
             break  # zeros tell nothing of what to ask next
         kernel = maximise_evidence(kernel, data, SearchOptions(), iterations)[0]
         iterations = options.more_iterations
-        after = pairs_per_size(n, min(len(pairs) + options.batch(len(pairs)), 2 ** (n - 1) - 1))
+        after = pairs_per_size(n, min(len(pairs) + options.batch(len(pairs)), most))
         enough = np.minimum(options.candidates + options.per_seat * after, _CANDIDATES + after)
         candidates = _without(sequences.first(enough * (after > counts)), pairs)
         posterior = Posterior.of(kernel, data)
         new = candidates[choose(posterior, candidates, after - counts, wanted - len(pairs))]
         odd = np.concatenate([odd, _odd((yield _members(new)))])
         pairs, counts = np.concatenate([pairs, new]), after
-    chosen = len(pairs) - start
+    chosen = len(pairs)
     if len(pairs) < wanted:
         yield _members(_next_drawn(pairs, counts, pairs_per_size(n, wanted), entropy))
     return chosen
+
+
+def _spread(kernel: Kernel, candidates: np.ndarray, seats: np.ndarray) -> np.ndarray:
+    """Return the candidates that tell most before anything is known, in that order."""
+    n = candidates.shape[1]
+    nothing = Observations.of(np.zeros((0, n), dtype=bool), np.zeros(0), 0.0)
+    chosen = choose(Posterior.of(kernel, nothing), candidates, seats, int(seats.sum()))
+    spread: np.ndarray = candidates[chosen]
+    return spread
 
 
 class _Sequences:

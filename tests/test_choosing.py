@@ -172,7 +172,7 @@ def test_outputs_share_the_chosen_pairs():
     asked = Asked(lambda z: np.stack([game(z) for game in games], axis=1))
     estimates = OddGP(n, random_state=0).estimate_outputs(60, asked)
     assert len(asked.rows) == 60
-    assert [estimate.diagnostics.details["chosen"] for estimate in estimates] == [24.0] * k
+    assert [estimate.diagnostics.details["chosen"] for estimate in estimates] == [29.0] * k
 
 
 def test_one_output_of_scale_and_others_of_none():

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["OddGPFit", "Pairs", "conclude", "fit_odd_gp", "simple_fit", "starting_kernels"]
 
-_FREE_RATES = 0.4
-"""Degrees of freedom of a rate and of a variance: the hyperprior and the even values take the rest."""
+_FREE_RATES = 0.8
+"""Degrees of freedom of a rate and of a variance: the hyperprior takes about a fifth. Where the even
+values help to find them it is none, by the coverage of intervals on the chosen instances."""
 
 
 @dataclass(frozen=True)
@@ -141,12 +142,14 @@ def fit_odd_gp(
     with clock("search"):
         data = pairs.over(pairs.scale).observations(searched)
         starts = starting_kernels(hints, recipe, readout)
-        if even is None or count > recipe.shared_pairs * pairs.n:
+        shared = even is not None and count <= recipe.shared_pairs * pairs.n
+        if even is None or not shared:
             kernel = search_hyperparameters(starts, data, recipe.search)
         else:
             both = data, even.over(even.scale).observations(searched)
             kernel = search_shared_rates(starts, even_start(hints, recipe), both, recipe.search)
-    return conclude(kernel, pairs, sub, recipe, clock, readout=readout)
+    free = 0.0 if shared else _FREE_RATES
+    return conclude(kernel, pairs, sub, recipe, clock, readout=readout, free=free)
 
 
 def simple_fit(pairs: Pairs, clock: Clock, readout: Readout = SHAPLEY_VALUES) -> OddGPFit | None:
@@ -185,6 +188,7 @@ def conclude(
     clock: Clock,
     condition: Callable[[Kernel, Observations], Posterior] = Posterior.of,
     readout: Readout = SHAPLEY_VALUES,
+    free: float = _FREE_RATES,
 ) -> OddGPFit:
     """Give terms their variances where that is allowed, condition on pairs, and read off.
 
@@ -196,11 +200,12 @@ def conclude(
         clock: Times the stages.
         condition: Conditions a kernel on observations.
         readout: What is read off.
+        free: Degrees of freedom of every rate and variance.
     """
     n, total, top, scale = pairs.n, pairs.total, pairs.largest, pairs.scale
     scaled = pairs.over(scale)
     data = scaled.observations(sub)
-    freedom = _FREE_RATES * (n + 4)
+    freedom = free * (n + 4)
     if recipe.reweighting.allow(kernel, data):
         kernel, exact = _reweight(kernel, data, pairs.over(top), recipe, clock, readout)
         if exact is not None:
