@@ -14,7 +14,7 @@ from shapiq_oddshap.gp.exact_fit import ExactFit, fit_exactly
 from shapiq_oddshap.gp.intervals import calibrated_variances
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.observations import Observations
-from shapiq_oddshap.gp.parts import Terms
+from shapiq_oddshap.gp.parts import Product, Terms
 from shapiq_oddshap.gp.posterior import Posterior
 from shapiq_oddshap.gp.readout import PAIRWISE, SHAPLEY_VALUES
 from shapiq_oddshap.gp.recipe import OddGPRecipe
@@ -142,13 +142,15 @@ def fit_odd_gp(
     with clock("search"):
         data = pairs.over(pairs.scale).observations(searched)
         starts = starting_kernels(hints, recipe, readout)
-        shared = even is not None and count <= recipe.shared_pairs * pairs.n
-        if even is None or not shared:
+        few = count <= recipe.shared_pairs * pairs.n
+        has_rates = Product in recipe.parts and Product in recipe.even_parts
+        twin = even if few and has_rates else None
+        if twin is None:
             kernel = search_hyperparameters(starts, data, recipe.search)
         else:
-            both = data, even.over(even.scale).observations(searched)
+            both = data, twin.over(twin.scale).observations(searched)
             kernel = search_shared_rates(starts, even_start(hints, recipe), both, recipe.search)
-    free = 0.0 if shared else _FREE_RATES
+    free = _FREE_RATES if twin is None else 0.0
     return conclude(kernel, pairs, sub, recipe, clock, readout=readout, free=free)
 
 
