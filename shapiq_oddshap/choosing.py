@@ -145,7 +145,10 @@ def chosen_pairs(
     kernel, iterations = options.kernel(n), options.iterations
     sequences = _Sequences(n, entropy)
     counts = pairs_per_size(n, start)
-    pairs = _spread(kernel, sequences.first(options.first_candidates(counts)), counts)[:wanted]
+    first = sequences.first(options.first_candidates(counts))
+    # all players are equal yet: of equal gains the first wins, and whole sizes come in order
+    first = np.random.default_rng(entropy).permutation(first)
+    pairs = _spread(kernel, first, counts)[:wanted]
     values = yield np.concatenate([[[False] * n, [True] * n], _members(pairs)])
     half_total, odd = 0.5 * (values[1] - values[0]), _odd(values[2:])
     while len(pairs) < wanted and options.goes_on(n, len(pairs)):
