@@ -219,8 +219,7 @@ def summarise(rows: pd.DataFrame, _directory: Path) -> str:
     intro = (
         "Instances that served to choose the recipe: the first two of every family. Squared errors over those of the "
         "first line, geometric means over the families; the best and the worst domain and budget; the share of the "
-        "true values within the 90 % intervals; median seconds outside the game. One run differs from "
-        f"another of the same variant by {_spread(logs[first]):.0%} of the error in the median.\n"
+        f"true values within the 90 % intervals; median seconds outside the game.{_spread(logs[first])}\n"
     )
     return "\n".join([intro, table(titles, lines)])
 
@@ -230,10 +229,14 @@ def _place(index: tuple[str, float]) -> tuple[str, str]:
     return index[0], f"{index[1]:g} n"
 
 
-def _spread(logs: pd.Series) -> float:
-    """Return the median standard deviation of a variant's repetitions, as a share of the error."""
+def _spread(logs: pd.Series) -> str:
+    """Return by how much runs of the first variant differ, where there are several."""
     spread = logs.groupby(["game", "factor", "instance"]).std().median()
-    return float(np.expm1(spread)) if np.isfinite(spread) else np.nan
+    if not np.isfinite(spread):
+        return ""
+    return (
+        f" One run differs from another of the same variant by {np.expm1(spread):.0%} of the error."
+    )
 
 
 EXPERIMENT = Experiment(
