@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import (
     active,
+    active_ablation,
     interactions,
     oddgp,
     oddgp_ablation,
@@ -48,6 +49,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     interactions.EXPERIMENT,
     suite.EXPERIMENT,
     active.EXPERIMENT,
+    active_ablation.EXPERIMENT,
 )
 
 

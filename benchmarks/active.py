@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["EXPERIMENT", "bars"]
+__all__ = ["EXPERIMENT", "STORED", "bars"]
 
 _FACTORS = (3, 4, 5, 6, 8, 10, 15, 20)
 _SHAPLEIG_FACTORS = (3, 5, 8)
 _OURS = ("oddgp", "oddgp-paired", "oddgp-active")
 _LARGEST_SHARE = 0.8  # of all coalitions
 _LARGEST_PLAYERS = 100
-_GAMES = (
+STORED = (
     "adult-*",
     "bike-*",
     "california-*",
@@ -36,10 +36,9 @@ _GAMES = (
     "distilbert",
     "vit16",
     "estate-tabpfn",
-    "neighbours-50",
-    "neighbours-100",
-    "digits-network-64",
 )
+"""Games of up to 16 players, whose values are known."""
+_OF_MANY_PLAYERS = ("neighbours-50", "neighbours-100", "digits-network-64")
 
 
 def plan(game: Planned, methods: Sequence[str], budgets: Sequence[int] | None) -> Iterator[Task]:
@@ -138,7 +137,7 @@ EXPERIMENT = Experiment(
     plan=plan,
     summarise=summarise,
     methods=(*_OURS, *suite.BEST_OF, "shapleig"),
-    games=_GAMES,
+    games=(*STORED, *_OF_MANY_PLAYERS),
     add_options=suite.add_options,
     sources=suite.sources,
     choose=suite.choose,

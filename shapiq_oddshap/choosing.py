@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,12 +17,21 @@ from shapiq_oddshap.gp.choice import choose
 from shapiq_oddshap.gp.evidence import SearchOptions, maximise_evidence
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.observations import Observations
-from shapiq_oddshap.gp.parts import Hints, MainEffects, Product
+from shapiq_oddshap.gp.parts import (
+    ChangingEffects,
+    Hints,
+    LearningCurve,
+    MainEffects,
+    Product,
+    SizeSteps,
+)
 from shapiq_oddshap.gp.posterior import Posterior
 from shapiq_oddshap.sampling import drawn_pairs, pairs_of_size, pairs_per_size, row_keys
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from shapiq_oddshap.gp.parts import Part
 
 __all__ = ["ChoiceOptions", "chosen_pairs", "next_drawn", "without"]
 
@@ -44,34 +53,52 @@ class ChoiceOptions:
     """How pairs are chosen, and until when.
 
     Attributes:
-        drawn: Pairs per player that are drawn before the first choice.
+        start: Pairs per player that are spread out before any value is known.
         share: A batch is such a share of the pairs that are known.
         least_batch: So many pairs a batch has at least, such as half the number of workers.
         candidates: Candidates of a size, beside ``per_seat`` for each pair of that size.
         per_seat: See ``candidates``.
         iterations: Quasi-Newton iterations of the evidence at the first choice.
         more_iterations: The same later, from the last optimum on.
+        parts: The parts of the kernel that the choice is made by.
+        size_parts: Further ones with many players.
+        many_players: So many.
         per_player: Pairs per player at most; later ones are drawn.
         price: Seconds that an evaluation is taken to cost at least: a batch is drawn if its choice
             takes longer than it takes to evaluate.
         most_pairs: Pairs at most; the time of a choice grows with their cube.
     """
 
-    drawn: float = 0.5
-    share: float = 0.1
-    least_batch: int = 1
+    start: float = 0.5
+    share: float = 0.2
+    least_batch: int = 3
     candidates: int = 100
     per_seat: int = 20
-    iterations: int = 30
+    iterations: int = 10
     more_iterations: int = 2
+    parts: tuple[type[Part], ...] = (MainEffects, Product)
+    size_parts: tuple[type[Part], ...] = (SizeSteps, LearningCurve, ChangingEffects)
+    many_players: int = 32
     per_player: float = 5.0
     price: float = 5e-3
     most_pairs: int = 1000
 
     @classmethod
-    def throughout(cls, **options: Any) -> ChoiceOptions:  # noqa: ANN401 - as the constructor
+    def throughout(cls) -> ChoiceOptions:
         """Return options that choose as long as the matrices fit: evaluations are dear."""
-        return cls(per_player=inf, price=inf, **options)
+        return cls(per_player=inf, price=inf)
+
+    def kernel(self, n: int) -> Kernel:
+        """Return the kernel from which the search starts."""
+        more = self.size_parts if n >= self.many_players else ()
+        return Kernel.start(Hints.none(n), (*self.parts, *more))
+
+    def first_candidates(self, seats: np.ndarray) -> np.ndarray:
+        """Return how many candidates of every size the first pairs are chosen of."""
+        # with many players there are many sizes, and few pairs of each
+        more = self.candidates if len(seats) <= self.many_players // 2 else 0
+        enough: np.ndarray = (more + self.per_seat * seats) * (seats > 0)
+        return enough
 
     def goes_on(self, n: int, known: int) -> bool:
         """Tell whether the pairs after so many are to be chosen."""
@@ -92,7 +119,7 @@ class ChoiceOptions:
 def chosen_pairs(
     n: int, budget: int, entropy: int, options: ChoiceOptions
 ) -> Generator[np.ndarray, np.ndarray, int]:
-    """Ask for pairs: some that are drawn, then those that tell most, then drawn ones again.
+    """Ask for pairs: some that are spread out, then those that tell most, then drawn ones.
 
     Nothing but how many are asked for depends on the budget: with one seed the coalitions of a smaller
     budget are those that a larger one starts with.
@@ -108,18 +135,22 @@ def chosen_pairs(
         values, shape ``(2 m,)``, or ``(2 m, k)`` of several outputs.
 
     Returns:
-        How many pairs were chosen.
+        How many pairs were chosen, the first ones included.
     """
-    wanted = min(budget, 2**n) // 2 - 1
-    start = max(int(options.drawn * n), 1)
-    if start >= wanted or not options.goes_on(n, start):
+    most = 2 ** (n - 1) - 1
+    wanted, start = min(budget // 2 - 1, most), min(max(int(options.start * n), 1), most)
+    if wanted == 0 or not options.goes_on(n, start):
         yield _members(drawn_pairs(n, wanted, entropy))
         return 0
-    pairs, counts = drawn_pairs(n, start, entropy), pairs_per_size(n, start)
+    kernel, iterations = options.kernel(n), options.iterations
+    sequences = _Sequences(n, entropy)
+    counts = pairs_per_size(n, start)
+    first = sequences.first(options.first_candidates(counts))
+    # all players are equal yet: of equal gains the first wins, and whole sizes come in order
+    first = np.random.default_rng(entropy).permutation(first)
+    pairs = _spread(kernel, first, counts)[:wanted]
     values = yield np.concatenate([[[False] * n, [True] * n], _members(pairs)])
     half_total, odd = 0.5 * (values[1] - values[0]), _odd(values[2:])
-    kernel, iterations = Kernel.start(Hints.none(n), (MainEffects, Product)), options.iterations
-    sequences = _Sequences(n, entropy)
     while len(pairs) < wanted and options.goes_on(n, len(pairs)):
         data = Observations.of(pairs, odd, half_total)
         data = replace(data, targets=_in_own_units(data.targets))
@@ -127,17 +158,26 @@ def chosen_pairs(
             break  # zeros tell nothing of what to ask next
         kernel = maximise_evidence(kernel, data, SearchOptions(), iterations)[0]
         iterations = options.more_iterations
-        after = pairs_per_size(n, min(len(pairs) + options.batch(len(pairs)), 2 ** (n - 1) - 1))
+        after = pairs_per_size(n, min(len(pairs) + options.batch(len(pairs)), most))
         enough = np.minimum(options.candidates + options.per_seat * after, _CANDIDATES + after)
         candidates = without(sequences.first(enough * (after > counts)), pairs)
         posterior = Posterior.of(kernel, data)
         new = candidates[choose(posterior, candidates, after - counts, wanted - len(pairs))]
         odd = np.concatenate([odd, _odd((yield _members(new)))])
         pairs, counts = np.concatenate([pairs, new]), after
-    chosen = len(pairs) - start
+    chosen = len(pairs)
     if len(pairs) < wanted:
         yield _members(next_drawn(pairs, counts, pairs_per_size(n, wanted), entropy))
     return chosen
+
+
+def _spread(kernel: Kernel, candidates: np.ndarray, seats: np.ndarray) -> np.ndarray:
+    """Return the candidates that tell most before anything is known, in that order."""
+    n = candidates.shape[1]
+    nothing = Observations.of(np.zeros((0, n), dtype=bool), np.zeros(0), 0.0)
+    chosen = choose(Posterior.of(kernel, nothing), candidates, seats, int(seats.sum()))
+    spread: np.ndarray = candidates[chosen]
+    return spread
 
 
 class _Sequences:

@@ -84,7 +84,9 @@ def _fit_odd(
     """Fit the odd process with the proxy's odd terms."""
     with clock("screening"):
         hints = _hints(sample, spectrum, recipe)
-    return fit_odd_gp(_pairs(sample), hints, rng, recipe, clock)
+    even = _even_pairs(sample)
+    told = even.largest > _ROUNDING * np.ptp(sample.values)
+    return fit_odd_gp(_pairs(sample), hints, rng, recipe, clock, even=even if told else None)
 
 
 def _fit_even(
@@ -95,8 +97,8 @@ def _fit_even(
     clock: Clock,
 ) -> OddGPFit:
     """Fit the even process with the proxy's even terms."""
-    rows = sample.component("even")
-    size = np.abs(rows.targets).max(initial=0.0)
+    rows, pairs = sample.component("even"), _even_pairs(sample)
+    size = pairs.largest
     if len(rows.targets) >= sample.n and size <= _ROUNDING * np.ptp(sample.values):
         # an odd game: what is left of its even component is rounding
         none = np.zeros(PAIRWISE.count(sample.n))
@@ -104,7 +106,6 @@ def _fit_even(
     with clock("screening"):
         count = max(ceil(len(sample.values) / recipe.evaluations_per_term), 1)
         hints = Hints(spectrum.importance(), *spectrum.largest(count, min_order=2))
-    pairs = Pairs(rows.coalitions, rows.targets, 0.0)
     fit = fit_odd_gp(pairs, hints, rng, recipe, clock, PAIRWISE)
     return replace(fit, values=complete(fit.values, rows))
 
@@ -151,6 +152,12 @@ def _pairs(sample: Sample) -> Pairs:
     """Return the odd component."""
     rows = sample.component("odd")
     return Pairs(rows.coalitions, rows.targets, sample.total)
+
+
+def _even_pairs(sample: Sample) -> Pairs:
+    """Return the even component."""
+    rows = sample.component("even")
+    return Pairs(rows.coalitions, rows.targets, 0.0)
 
 
 def _few_columns(columns: np.ndarray) -> np.ndarray:

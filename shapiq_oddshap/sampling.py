@@ -309,9 +309,11 @@ def _share(caps: np.ndarray, gaps: np.ndarray, total: int, least: np.ndarray) ->
         total: Number of seats, at most the sum of ``caps``.
         least: Seats that each size has already, whatever their ranks; part of ``total``.
     """
+    if least.sum() == total:
+        return least.copy()
 
     def seats(rank: int) -> np.ndarray:
-        return np.clip((2 * rank + gaps) // (2 * gaps), least, caps)
+        return np.minimum(np.maximum((2 * rank + gaps) // (2 * gaps), least), caps)
 
     low, high = 0, (total + 1) * int(gaps.max(initial=1))
     while high - low > 1:

@@ -16,6 +16,7 @@ from shapiq import ExactComputer
 
 from benchmarks import __main__ as command_line
 from benchmarks import (
+    active_ablation,
     claims,
     experiment,
     games,
@@ -35,6 +36,7 @@ from benchmarks.methods import METHODS
 from shapiq_oddshap import OddGP, fourier, trees
 from shapiq_oddshap.approximators.ffd import required_budget
 from shapiq_oddshap.evaluated_game import EvaluationError
+from tests.helpers import phi_of
 
 N = 7
 
@@ -549,3 +551,52 @@ def test_interactions_are_compared_with_exact_ones(table, tmp_path, monkeypatch,
     assert 0 <= rows.loc[("oddgp", 60), "covered"] <= 1
     assert "Coverage" in capsys.readouterr().out
     assert command_line.main([*arguments, "--check"]) == 1  # nothing is known at 20 n and 60 n
+
+
+def test_variants_of_the_choice_are_the_estimator_with_one_option_exchanged():
+    n, game = 10, CountedGame(overhead.sparse_game(10))
+    found = {}
+    for name in ("as it is", "all pairs drawn", "start: 1 pair per player"):
+        variant = active_ablation.VARIANTS[name].build(n, random_state=0)
+        found[name] = phi_of(variant.approximate(60, game))
+    ours = phi_of(OddGP(n, random_state=0).approximate(60, game))
+    np.testing.assert_array_equal(found["as it is"], ours)
+    drawn = phi_of(OddGP(n, design="paired", random_state=0).approximate(60, game))
+    np.testing.assert_array_equal(found["all pairs drawn"], drawn)
+    assert not np.array_equal(found["start: 1 pair per player"], ours)
+
+
+@pytest.mark.parametrize("name", ["pairs: a process on f", "singles: a process on f"])
+@pytest.mark.parametrize("budget", [2, 3, 21, 40, 2**6])
+def test_a_process_on_the_game_keeps_to_the_budget_and_is_efficient(name, budget):
+    n, instance = 6, overhead.sparse_game(6)
+    game = CountedGame(instance)
+    approximator = active_ablation.VARIANTS[name].build(n, random_state=1)
+    values = phi_of(approximator.approximate(budget, game))
+    assert game.evaluations <= budget
+    singles = name.startswith("singles")
+    assert game.evaluations >= budget - (not singles)
+    total = float(np.diff(game(np.array([[False] * n, [True] * n])))[0])
+    assert values.sum() == pytest.approx(total)
+
+
+def test_the_ablation_of_the_choice_writes_ratios_to_the_estimator_as_it_is(tmp_path):
+    values = np.random.default_rng(1).normal(size=(2, 2**N)).cumsum(axis=1)
+    shapley = [
+        ExactComputer(games.table_lookup(each, N), N)("SV", 1).get_n_order_values(1)
+        for each in values
+    ]
+    folder = tmp_path / "suite"
+    folder.mkdir()
+    np.savez(
+        folder / "adult-data-valuation-9.npz", n_players=N, values=values, shapley_values=shapley
+    )
+    command = ["active-ablation", "--tables", str(tmp_path), "--games", "adult-*"]
+    command += ["--methods", "as it is,kernel: main effects alone", "--budgets-per-player", "3"]
+    assert command_line.main([*command, "--output", str(tmp_path / "out")]) == 0
+    rows = pd.read_csv(tmp_path / "out" / "results.csv").pivot_table(
+        index="instance", columns="method", values="value"
+    )
+    ratio = np.exp(np.log(rows["kernel: main effects alone"] / rows["as it is"]).mean())
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert f"| kernel: main effects alone | parts | {ratio:.2f} |" in page

@@ -56,11 +56,11 @@ class OddGP(ShapleyApproximator):
     Fourier terms, sinh(Σ_i a_i x_i x'_i) in closed form. Its Shapley values are a Gauss–Legendre
     sum over the observed pairs, and so are their variances (``docs/odd-gp.md``):
 
-    1. Ask for coalitions in complementary pairs: half as many as there are players are drawn, as
-       :class:`~shapiq_oddshap.OddSHAP` does; each batch after them holds the pairs that lower the
+    1. Ask for coalitions in complementary pairs: each batch holds the pairs that lower the
        variances of the Shapley values most, of those sizes that would be drawn next.
     2. Fit the gradient-boosted proxy; its odd Fourier spectrum tells which players and terms matter.
-    3. Maximise the evidence over the kernel's parameters on a part of the pairs.
+    3. Maximise the evidence over the kernel's parameters on a part of the pairs; of few pairs the
+       even values help.
     4. Condition on all pairs (on a part past 8000) and read mean and variance off.
     5. Add the Shapley values of what the process leaves unexplained, with their sampling variance.
 
@@ -145,10 +145,14 @@ class OddGP(ShapleyApproximator):
             sampler.sample(run.budget)
             yield sampler.coalitions_matrix[2:]
             return Plan(row_weights(sampler)[2:], notes=0)
-        options = ChoiceOptions.throughout if self.design == "active" else ChoiceOptions
-        batch = ceil(self.batch_size / 2)
-        chosen = yield from chosen_pairs(self.n, run.budget, entropy, options(least_batch=batch))
+        chosen = yield from chosen_pairs(self.n, run.budget, entropy, self._choice())
         return Plan(notes=chosen)
+
+    def _choice(self) -> ChoiceOptions:
+        """Return how pairs are chosen."""
+        options = ChoiceOptions.throughout() if self.design == "active" else ChoiceOptions()
+        wanted = ceil(self.batch_size / 2)
+        return replace(options, least_batch=max(options.least_batch, wanted))
 
     def _fit(self, sample: Sample, notes: int, run: Run) -> Fitted:
         """Screen, fit the process; the notes are how many pairs were chosen."""

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["choose"]
 
+_DIGITS = 9
+"""Decimals of the gains that are looked at, in units of the largest."""
+
+_SMALLEST = 1e-300
+
 _NEW_DIRECTION = 1e-6
 """Share of a sign row outside the span of others from which on it counts as independent."""
 
@@ -60,6 +65,8 @@ def choose(
     open_, rows = np.ones(len(x), dtype=bool), []
     for step in range(len(known), len(known) + count):
         gains = np.einsum("pi,pi->p", covariances, covariances) / variances
+        # equal players have equal gains, which must not be told apart by their last bits
+        gains = np.round(gains / max(gains.max(), _SMALLEST), _DIGITS)
         allowed = open_ & (seats[sizes] > 0)
         new = allowed & outside.new
         row = int(np.argmax(np.where(new if new.any() else allowed, gains, -1.0)))

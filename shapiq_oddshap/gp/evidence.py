@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from shapiq_oddshap.gp.kernel import Kernel
     from shapiq_oddshap.gp.observations import Observations
+    from shapiq_oddshap.gp.parts import Part
 
 __all__ = ["Evidence", "SearchOptions", "maximise_evidence", "search_hyperparameters"]
 
@@ -41,7 +42,9 @@ class SearchOptions:
         little_noise: Up to this noise, relative to the targets, the first search goes on for as
             long again: where there is none, its optimum is farther away, and a search with the parts
             of the size would be taken although they are not needed. So does an output's own.
-        shrinkage: Precision of the Gaussian hyperprior that pulls ``log a_i`` to their mean.
+        shrinkage: Precision of the hyperprior that pulls ``log a_i`` to their mean: Student's, since
+            a few players may stand far out.
+        freedom: Its degrees of freedom.
         usual_noise: Centre of the hyperprior of the noise. Small samples do not tell noise from
             interactions; large ones of a noise-free game overrule it by hundreds of nats.
         noise_shrinkage: Precision of that hyperprior, on the logarithm.
@@ -61,7 +64,8 @@ class SearchOptions:
     first_iterations: int = 30
     sized_iterations: int = 20
     little_noise: float = 1e-4
-    shrinkage: float = 0.5
+    shrinkage: float = 2.0
+    freedom: float = 3.0
     usual_noise: float = 1e-2
     noise_shrinkage: float = 0.05
     noise_floor: float = 1e-10
@@ -110,6 +114,11 @@ class Evidence:
         parts = self._kernel.parts
         shapes, variances = [part.shape for part in parts], [part.variance for part in parts]
         return np.log(np.concatenate([*shapes, variances, [self._kernel.noise]]))
+
+    def shape_of(self, kind: type[Part]) -> slice:
+        """Return where in ``theta`` the shape of the part of a kind is."""
+        kinds = [type(part) for part in self._kernel.parts]
+        return self._shapes[kinds.index(kind)]
 
     def bounds(self, noise_floor: float) -> list[tuple[float, float]]:
         """Return the bounds of ``theta``."""
@@ -177,8 +186,10 @@ class Evidence:
         for shape in self._shapes:
             if shape.start < shape.stop:
                 spread = theta[shape] - theta[shape].mean()
-                gradient[shape] += options.shrinkage * spread
-                value += 0.5 * options.shrinkage * float(spread @ spread)
+                tails = 1.0 + options.shrinkage / options.freedom * spread**2
+                pull = (1.0 + 1.0 / options.freedom) * options.shrinkage * spread / tails
+                gradient[shape] += pull - pull.mean()
+                value += 0.5 * (options.freedom + 1.0) * float(np.log(tails).sum())
         excess = theta[-1] - log(options.usual_noise)
         gradient[-1] += options.noise_shrinkage * excess
         return value + 0.5 * options.noise_shrinkage * excess**2, gradient
@@ -278,7 +289,7 @@ def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> K
         return joint
     kernel = evidence.kernel(found.x)
     if noise_free and first is not data:
-        kernel, _ = maximise_evidence(kernel, data, options, options.iterations)
+        kernel, _ = maximise_evidence(kernel, data, options, options.iterations, options.tolerance)
     return kernel
 
 

@@ -14,11 +14,13 @@ from shapiq_oddshap.gp.exact_fit import ExactFit, fit_exactly
 from shapiq_oddshap.gp.intervals import calibrated_variances
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.observations import Observations
+from shapiq_oddshap.gp.parts import Product, Terms
 from shapiq_oddshap.gp.posterior import Posterior
-from shapiq_oddshap.gp.readout import SHAPLEY_VALUES
+from shapiq_oddshap.gp.readout import PAIRWISE, SHAPLEY_VALUES
 from shapiq_oddshap.gp.recipe import OddGPRecipe
 from shapiq_oddshap.gp.recovery import find_terms
 from shapiq_oddshap.gp.reweighting import explicit_terms, reweight
+from shapiq_oddshap.gp.shared import search_shared_rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["OddGPFit", "Pairs", "conclude", "fit_odd_gp", "simple_fit", "starting_kernels"]
 
 _FREE_RATES = 0.8
-"""Degrees of freedom of a rate and of a variance: the hyperprior takes about a fifth."""
+"""Degrees of freedom of a rate and of a variance: the hyperprior takes about a fifth. Where the even
+values help to find them it is none, by the coverage of intervals on the chosen instances."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,7 @@ def fit_odd_gp(
     recipe: OddGPRecipe | None = None,
     clock: Clock = lambda _stage: nullcontext(),
     readout: Readout = SHAPLEY_VALUES,
+    even: Pairs | None = None,
 ) -> OddGPFit:
     """Estimate by the Gaussian process of a component and a correction on its residuals.
 
@@ -121,6 +125,8 @@ def fit_odd_gp(
         recipe: The recipe.
         clock: Times a stage by name: search, reweighting, recovery, posterior.
         readout: What is read off, and with it of which component the pairs are.
+        even: The even component of the same pairs, where it is known and the odd one is fitted: of
+            few pairs its values help to find the rates.
 
     Returns:
         The fit.
@@ -136,8 +142,16 @@ def fit_odd_gp(
     with clock("search"):
         data = pairs.over(pairs.scale).observations(searched)
         starts = starting_kernels(hints, recipe, readout)
-        kernel = search_hyperparameters(starts, data, recipe.search)
-    return conclude(kernel, pairs, sub, recipe, clock, readout=readout)
+        few = count <= recipe.shared_pairs * pairs.n
+        has_rates = Product in recipe.parts and Product in recipe.even_parts
+        twin = even if few and has_rates else None
+        if twin is None:
+            kernel = search_hyperparameters(starts, data, recipe.search)
+        else:
+            both = data, twin.over(twin.scale).observations(searched)
+            kernel = search_shared_rates(starts, even_start(hints, recipe), both, recipe.search)
+    free = _FREE_RATES if twin is None else 0.0
+    return conclude(kernel, pairs, sub, recipe, clock, readout=readout, free=free)
 
 
 def simple_fit(pairs: Pairs, clock: Clock, readout: Readout = SHAPLEY_VALUES) -> OddGPFit | None:
@@ -162,6 +176,12 @@ def starting_kernels(
     return (plain, sized) if recipe.size_parts else (plain,)
 
 
+def even_start(hints: Hints, recipe: OddGPRecipe) -> Kernel:
+    """Return the even kernel that a search for shared rates starts from: without single terms."""
+    parts = [part for part in PAIRWISE.parts(recipe) if part is not Terms]
+    return Kernel.start(hints, parts, "even")
+
+
 def conclude(
     kernel: Kernel,
     pairs: Pairs,
@@ -170,6 +190,7 @@ def conclude(
     clock: Clock,
     condition: Callable[[Kernel, Observations], Posterior] = Posterior.of,
     readout: Readout = SHAPLEY_VALUES,
+    free: float = _FREE_RATES,
 ) -> OddGPFit:
     """Give terms their variances where that is allowed, condition on pairs, and read off.
 
@@ -181,11 +202,12 @@ def conclude(
         clock: Times the stages.
         condition: Conditions a kernel on observations.
         readout: What is read off.
+        free: Degrees of freedom of every rate and variance.
     """
     n, total, top, scale = pairs.n, pairs.total, pairs.largest, pairs.scale
     scaled = pairs.over(scale)
     data = scaled.observations(sub)
-    freedom = _FREE_RATES * (n + 4)
+    freedom = free * (n + 4)
     if recipe.reweighting.allow(kernel, data):
         kernel, exact = _reweight(kernel, data, pairs.over(top), recipe, clock, readout)
         if exact is not None:

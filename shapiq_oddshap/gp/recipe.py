@@ -21,6 +21,7 @@ class OddGPRecipe:
         even_parts: The parts of the even kernel, from which pairwise interactions are read.
         size_parts: Parts that join them where the evidence is larger with them.
         search: How the hyperparameters are looked for.
+        shared_pairs: Up to so many pairs per player the even values help to find the rates.
         reweighting: How single interactions get variances of their own.
         recovery: How an exactly sparse function is looked for.
         evaluations_per_term: The proxy proposes a term for so many evaluations, less the players.
@@ -31,6 +32,7 @@ class OddGPRecipe:
     parts: tuple[type[Part], ...] = PARTS
     even_parts: tuple[type[Part], ...] = EVEN_PARTS
     size_parts: tuple[type[Part], ...] = SIZE_PARTS
+    shared_pairs: float = 5.0
     search: SearchOptions = field(default_factory=SearchOptions)
     reweighting: ReweightingOptions = field(default_factory=ReweightingOptions)
     recovery: RecoveryOptions = field(default_factory=RecoveryOptions)
