@@ -178,9 +178,10 @@ def summarise(rows: pd.DataFrame, _directory: Path) -> str:
     reached = _reached(rows)
     lines = [[name, f"{reached[name]:.2g}", f"{bar}"] for name, bar in TARGETS.items()]
     lines += [["missed", line, ""] for line in missed(rows)]
+    seeds = f"up to {rows['repetition'].max() + 1} seeds"
     parts = [
         "## Targets\n",
-        "Ratios of squared errors, geometric means over games.\n",
+        f"Ratios of squared errors, means over {seeds} of a game; geometric means over games.\n",
         table(["what", "value", "bar"], lines),
         "## Coverage of the 90 % intervals of pairs\n",
         table(["domain", "share"], [[d, f"{c:.2f}"] for d, c in _coverage(rows).items()]),
@@ -205,7 +206,7 @@ def _errors(rows: pd.DataFrame) -> str:
 
 
 def _ratios(rows: pd.DataFrame, factor: int, own: str, peers: Sequence[str]) -> pd.Series:
-    """Return one's error over the least of others' by game."""
+    """Return one's error over the least of others' by game, all of them means over the seeds."""
     some = rows[rows["budget"] == factor * rows["n"]]
     errors = some.pivot_table(index="game", columns="method", values="value").clip(lower=_FLOOR)
     errors = errors.reindex(columns=[own, *peers])

@@ -539,6 +539,18 @@ def test_the_page_is_up_to_date():
     assert readme.filled(page, command_line.EXPERIMENTS) == page
 
 
+def test_interactions_are_compared_by_their_means_over_seeds():
+    """The best of the others is one method over all seeds, not another one per seed."""
+    errors = {"oddgp": (2.0, 4.0), "proxyshap": (1.0, 9.0), "svarm-iq": (8.0, 4.0)}
+    rows = pd.DataFrame(
+        {"game": "a", "n": 10, "budget": 200, "method": m, "repetition": k, "value": value}
+        for m, both in errors.items()
+        for k, value in enumerate(both)
+    )
+    (ratio,) = interactions._ratios(rows, 20, "oddgp", ["proxyshap", "svarm-iq"])
+    assert ratio == pytest.approx(3.0 / 5.0)
+
+
 def test_interactions_are_compared_with_exact_ones(table, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(interactions, "suite_sources", lambda *_: [games.table_source(table)])
     options = ["--methods", "oddgp,oddshap,svarm-iq", "--budgets", f"60,{2**N}"]

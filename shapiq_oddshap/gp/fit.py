@@ -263,9 +263,12 @@ def _read_out(
     residuals[sub] = posterior.residuals()
     residuals[rest] = pairs.targets[rest] - posterior.mean(pairs.coalitions[rest])
     values = readout.values(posterior)
+    added, credibility = np.zeros(len(values)), 1.0
     if recipe.correction:
         strata = Strata.of(pairs.coalitions)
-        values = values + readout.correction(pairs.coalitions, residuals, strata)
+        added = readout.correction(pairs.coalitions, residuals, strata)
+        noise = readout.sampling_variances(pairs.coalitions, residuals, strata)
+        credibility = readout.credibility(added, noise)
     variances = calibrated_variances(
         posterior,
         residuals,
@@ -273,8 +276,10 @@ def _read_out(
         sub=sub,
         hyperparameters=freedom,
         readout=readout,
+        correction=added if readout.shrinks else None,
+        credibility=credibility,
     )
-    return values, variances
+    return values + credibility * added, variances
 
 
 def _fit_exactly(normed: Pairs, terms: np.ndarray, readout: Readout) -> ExactFit | None:

@@ -28,6 +28,8 @@ def calibrated_variances(
     sub: np.ndarray,
     hyperparameters: float,
     readout: Readout = SHAPLEY_VALUES,
+    correction: np.ndarray | None = None,
+    credibility: float = 1.0,
 ) -> np.ndarray:
     """Blend the posterior variances with those of the correction (eq. 17).
 
@@ -45,6 +47,9 @@ def calibrated_variances(
         sub: Pairs that the process was conditioned on, shape ``(k,)``.
         hyperparameters: How many variances the prior's fit chose freely.
         readout: What is read off.
+        correction: Of pairs, what the correction is: what it takes away of an error is no longer
+            uncertain. ``None`` leaves that out.
+        credibility: The share of it that is added; the rest of the process's variance stays.
 
     Returns:
         The variances, shape ``(n,)``, or one per pair of players.
@@ -60,8 +65,13 @@ def calibrated_variances(
     strata = Strata.of(coalitions)
     strata = replace(strata, unseen=strata.unseen ** (2.0 - share))
     sampling = sampling_variances(coalitions, errors, strata, readout)
-    blend = (1.0 - share) * misfit * readout.variances(posterior) + share * sampling
-    return fitted * np.maximum(blend, sampling)
+    corrected = share * credibility
+    least = (1.0 - share + corrected) * sampling
+    prior = misfit * readout.variances(posterior)
+    if correction is not None and prior.any():
+        prior *= max(1.0 - credibility * float(correction @ correction) / float(prior.sum()), 0.0)
+    blend = (1.0 - corrected) * prior + corrected * sampling
+    return fitted * np.maximum(blend, least)
 
 
 def sampling_variances(

@@ -37,6 +37,8 @@ class Readout(ABC):
     parity: ClassVar[Parity]
     simplest: ClassVar[str]
     """What a game of nothing but :meth:`simplest_terms` is called."""
+    shrinks: ClassVar[bool] = False
+    """Whether the correction is added as far as it is more than noise; see :meth:`credibility`."""
 
     @abstractmethod
     def count(self, n: int) -> int:
@@ -65,6 +67,11 @@ class Readout(ABC):
         self, coalitions: np.ndarray, errors: np.ndarray, strata: Strata
     ) -> np.ndarray:
         """Return the sampling variances of that."""
+
+    def credibility(self, correction: np.ndarray, variances: np.ndarray) -> float:
+        """Return what share of the correction is added, given its sampling variances."""
+        del correction, variances
+        return 1.0
 
     @abstractmethod
     def mean_squares(self, strata: Strata) -> np.ndarray:
@@ -139,6 +146,7 @@ class _Pairwise(Readout):
 
     parity = "even"
     simplest = "pairwise"
+    shrinks = True
 
     def count(self, n: int) -> int:
         return n * (n - 1) // 2
@@ -161,6 +169,15 @@ class _Pairwise(Readout):
         self, coalitions: np.ndarray, errors: np.ndarray, strata: Strata
     ) -> np.ndarray:
         return pair_variances(coalitions, errors, strata)
+
+    def credibility(self, correction: np.ndarray, variances: np.ndarray) -> float:
+        """Return James and Stein's share, see :class:`Readout`.
+
+        A pair is held whole or not at all by few coalitions of a size, and there are many pairs: what
+        noise alone would make of the correction may be most of it.
+        """
+        energy = float(correction @ correction)
+        return max(1.0 - float(variances.sum()) / energy, 0.0) if energy > 0.0 else 1.0
 
     def mean_squares(self, strata: Strata) -> np.ndarray:
         shares = pair_shares(strata)

@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,12 +13,12 @@ from shapiq_oddshap import OddGP
 from shapiq_oddshap.fourier import pair_indices, pairwise_interactions
 from shapiq_oddshap.gp import Hints, Pairs, fit_odd_gp
 from shapiq_oddshap.gp.correction import Strata, pair_correction, pair_variances
-from shapiq_oddshap.gp.intervals import sampling_variances
+from shapiq_oddshap.gp.intervals import calibrated_variances, sampling_variances
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.observations import Observations
 from shapiq_oddshap.gp.parts import Constant, PairEffects, Product, SizeSteps, Terms
 from shapiq_oddshap.gp.posterior import Posterior
-from shapiq_oddshap.gp.readout import PAIRWISE
+from shapiq_oddshap.gp.readout import PAIRWISE, SHAPLEY_VALUES
 from shapiq_oddshap.gp.signs import characters, signs
 from shapiq_oddshap.pairwise import complete
 from shapiq_oddshap.sample import Sample
@@ -175,6 +177,76 @@ def test_interactions_of_a_player_sum_to_what_it_tells_alone():
     least = guess + np.linalg.pinv(sums) @ (sums @ (exact - guess))
     np.testing.assert_allclose(found, least, atol=1e-10)
     np.testing.assert_allclose(complete(exact, even), exact, atol=1e-10)
+
+
+def test_correction_is_added_as_far_as_it_is_more_than_noise():
+    """James and Stein: f c has a lower risk than c, and where nothing is uncertain it is c."""
+    rng = np.random.default_rng(0)
+    truth, noise = 0.5 * rng.normal(size=36), rng.uniform(0.5, 1.5, 36)
+    drawn = truth + np.sqrt(noise) * rng.normal(size=(2000, 36))
+    shares = np.array([PAIRWISE.credibility(c, noise) for c in drawn])
+    energy = (drawn**2).sum(axis=1)
+    np.testing.assert_allclose(shares, np.maximum(1 - noise.sum() / energy, 0))
+    shrunk = np.mean((shares[:, None] * drawn - truth) ** 2)
+    assert shrunk < 0.5 * np.mean((drawn - truth) ** 2)
+    assert PAIRWISE.credibility(truth, np.zeros(36)) == 1.0
+    assert PAIRWISE.credibility(np.zeros(36), np.zeros(36)) == 1.0
+    assert SHAPLEY_VALUES.credibility(truth, noise) == 1.0  # they keep all of theirs
+
+
+@pytest.mark.parametrize("credibility", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("size", [0.1, 10.0])
+def test_variances_of_pairs_written_out(credibility, size):
+    """What the correction takes away is known; what is not added of it stays with the process."""
+    n, noise, rng = 5, 0.4, np.random.default_rng(3)
+    rows = draw_pairs(n, 9, rng)
+    m = len(rows)
+    posterior, correction = rng.random(10) + 0.1, size * rng.normal(size=10)
+    alpha, precisions = rng.normal(size=m + 1), rng.random(m) + 0.5
+    process = SimpleNamespace(
+        alpha=alpha,
+        precisions=precisions,
+        pairwise_variances=posterior.copy,
+        kernel=SimpleNamespace(noise=noise),
+    )
+    found = calibrated_variances(
+        process,
+        rng.normal(size=m),
+        coalitions=rows,
+        sub=np.arange(m),
+        hyperparameters=2,
+        readout=PAIRWISE,
+        correction=correction,
+        credibility=credibility,
+    )
+    share = noise * precisions.mean()
+    strata = Strata.of(rows)
+    strata = replace(strata, unseen=strata.unseen ** (2 - share))
+    sampling = sampling_variances(rows, alpha[1:] / precisions, strata, PAIRWISE)
+    prior = max(np.mean(alpha[1:] ** 2) / precisions.mean(), 1.0) * posterior
+    left = prior * max(1 - credibility * np.sum(correction**2) / np.sum(prior), 0)
+    added = share * credibility
+    expected = np.maximum(
+        (1 - added) * left + added * sampling, (1 - share * (1 - credibility)) * sampling
+    )
+    np.testing.assert_allclose(found, m / (m - 2) * expected)
+
+
+def test_shrinking_the_correction_pays_where_residuals_are_noise(monkeypatch):
+    """A function of the size under noise, as in data valuation: half of the error is left."""
+    n, errors = 9, {True: [], False: []}
+    root = np.sqrt(all_coalitions(n).sum(axis=1))
+    for seed in range(8):
+        game = TableGame(root + 0.05 * np.random.default_rng(seed).normal(size=2**n))
+        exact = interactions_by_definition(game, n)
+        for shrunk in (True, False):
+            with monkeypatch.context() as patch:
+                if not shrunk:
+                    patch.setattr(type(PAIRWISE), "credibility", lambda *_: 1.0)
+                approximator = OddGP(n, max_order=2, index="SII", random_state=seed)
+                found = pairs_of(approximator.approximate(120, game))
+            errors[shrunk].append(np.mean((found - exact) ** 2))
+    assert np.mean(errors[True]) < 0.75 * np.mean(errors[False])
 
 
 def network_game(n, seed):
