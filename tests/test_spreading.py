@@ -33,11 +33,12 @@ def test_the_stages_are_the_greedy_choice_by_refitting(n):
         rows = [pairs_of_size(n, s, 50 + 10 * after[s], 0) for s in np.flatnonzero(left).tolist()]
         rows = [row for row in np.concatenate(rows) if row_keys(row[None])[0] not in known]
         while left.sum():
-            open_ = [row for row in rows if left[row.sum()]]
-            there = rank(pairs)
-            new = [row for row in open_ if rank(np.vstack([pairs, row])) > there] or open_
-            best = min(new, key=lambda row, p=pairs: total_variance(np.vstack([p, row])))
-            rows = [row for row in rows if row is not best]
+            before, there = total_variance(pairs), rank(pairs)
+            gains = np.array([before - total_variance(np.vstack([pairs, row])) for row in rows])
+            gains = np.round(gains / gains.max(), 9)  # equal ones by the order of the candidates
+            open_ = [k for k, row in enumerate(rows) if left[row.sum()]]
+            new = [k for k in open_ if rank(np.vstack([pairs, rows[k]])) > there] or open_
+            best = rows.pop(max(new, key=gains.__getitem__))
             left[best.sum()] -= 1
             pairs = np.vstack([pairs, best])
         np.testing.assert_array_equal(spreading._stage(n, stage), pairs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -207,18 +207,23 @@ def conclude(
     n, total, top, scale = pairs.n, pairs.total, pairs.largest, pairs.scale
     scaled = pairs.over(scale)
     data = scaled.observations(sub)
-    freedom = free * (n + 4)
+    freedom, found = free * (n + 4), None
     if recipe.reweighting.allow(kernel, data):
         kernel, exact = _reweight(kernel, data, pairs.over(top), recipe, clock, readout)
         if exact is not None:
-            return _exact_fit(exact, "sparse", pairs, top, readout)
+            found = _exact_fit(exact, "sparse", pairs, top, readout)
+            if recipe.recovery.certain(exact.n_terms, len(pairs.coalitions)):
+                return found
         freedom = n + 4.0 + len(explicit_terms(kernel).terms)
     with clock("posterior"):
         posterior = condition(kernel, data)
         values, variances = _read_out(posterior, scaled, sub, freedom, recipe, readout)
+    variances = _in_units(variances, scale)
+    if found is not None:
+        return replace(found, variances=np.maximum(found.variances, variances))
     return OddGPFit(
         readout.complete(values * scale, total),
-        _in_units(variances, scale),
+        variances,
         "gp",
         n_terms=len(explicit_terms(kernel).terms),
         noise=float(np.sqrt(posterior.kernel.noise)) * scale,
@@ -243,10 +248,10 @@ def _reweight(
     with clock("recovery"):
         terms = find_terms(kernel, data, recipe.recovery, rounds, readout.base_terms(normed.n))
         exact = None if terms is None else _fit_exactly(normed, terms, readout)
-    if exact is not None:
+    if exact is not None and recipe.recovery.certain(exact.n_terms, len(normed.coalitions)):
         return kernel, exact
     with clock("reweighting"):
-        return reweight(kernel, data, rounds, rounds.rounds), None
+        return reweight(kernel, data, rounds, rounds.rounds), exact
 
 
 def _read_out(

@@ -54,6 +54,9 @@ class RecoveryOptions:
         candidates_per_pair: Terms that a step keeps, per pair.
         terms_per_pair: Terms that are left at last, per pair, at most.
         pursuits: Terms that the matching pursuit may add to those.
+        certain_pairs: Pairs per term from which on a function found is taken for the game. With fewer
+            there may be another through the same pairs, as where a tree has a leaf that none of
+            them reached: the variances are the process's.
     """
 
     powers: tuple[float, ...] = (1.0, 1.0, 1.0, 0.7, 0.5, 0.3, 0.0)
@@ -64,6 +67,11 @@ class RecoveryOptions:
     candidates_per_pair: int = 3
     terms_per_pair: float = 0.25
     pursuits: int = 24
+    certain_pairs: float = 4.0
+
+    def certain(self, terms: int, pairs: int) -> bool:
+        """Tell whether a function of so many terms through so many pairs is the game."""
+        return pairs >= self.certain_pairs * terms
 
     def searched(
         self, kernel: Kernel, data: Observations, part: Observations
