@@ -44,7 +44,7 @@ def test_intervals_cover_as_often_as_they_promise(kind):
 
 
 @pytest.mark.parametrize(("kind", "design"), [(network_game, "active"), (tree_game, "auto")])
-def test_error_is_lower_than_oddshaps(kind, design):
+def test_error_is_lower_than_the_papers(kind, design):
     n, ratios = 11, []
     for seed in range(8):
         game = kind(n, seed)
@@ -53,7 +53,7 @@ def test_error_is_lower_than_oddshaps(kind, design):
             np.mean((phi_of(approximator.approximate(400, game)) - exact) ** 2)
             for approximator in (
                 OddGP(n, design=design, random_state=seed),
-                OddSHAP(n, random_state=seed),
+                OddSHAP.paper(n, random_state=seed),
             )
         ]
         ratios.append(np.log(max(errors[0], 1e-20) / errors[1]))
