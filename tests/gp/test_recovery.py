@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from shapiq_oddshap import OddGP
 from shapiq_oddshap.fourier import singletons
+from shapiq_oddshap.gp import OddGPRecipe
 from shapiq_oddshap.gp.observations import Observations
 from shapiq_oddshap.gp.recovery import RecoveryOptions, pursue
 from shapiq_oddshap.gp.reweighting import all_combinations
@@ -48,3 +50,25 @@ def test_pursuit_finds_unions_of_terms_and_ends_where_nothing_is_left():
     # a term twice makes the columns dependent, which must not stop the pursuit
     found = pursue(strong[[0, 1, 1]], data, triples, RecoveryOptions(), singletons(_N))
     np.testing.assert_array_equal(found[_N + 3 :], union[None])
+
+
+def test_a_recovered_function_is_certain_only_with_four_pairs_per_term():
+    """Another function may go through as few pairs: then the variances are the process's."""
+    weights = np.random.default_rng(1).normal(size=30)
+    players = all_combinations(np.arange(_N), 3)[::2][:30]
+
+    def game(coalitions):
+        return coalitions[:, players].all(axis=2) @ weights
+
+    def estimate(budget, certain_pairs):
+        recipe = OddGPRecipe(recovery=RecoveryOptions(certain_pairs=certain_pairs))
+        return OddGP(_N, recipe=recipe, random_state=0).estimate(budget, game)
+
+    surely, doubted = estimate(360, 0.0), estimate(360, np.inf)
+    assert surely.diagnostics.path == doubted.diagnostics.path == "sparse"
+    np.testing.assert_array_equal(
+        surely.values.get_n_order_values(1), doubted.values.get_n_order_values(1)
+    )
+    assert surely.variances.max() < 1e-20 < 1e-12 < doubted.variances.min()
+    assert RecoveryOptions().certain(25, 100)
+    assert not RecoveryOptions().certain(26, 100)
