@@ -27,7 +27,7 @@ from shapiq_oddshap.sampling import (
 
 __all__ = ["SpreadPairSampler", "spread_pairs"]
 
-_PER_PLAYER, _MOST_PAIRS = 10, 400
+_PER_PLAYER, _MOST_PAIRS = 10, 200
 """Pairs per player, and in all, that are chosen; later ones are drawn. The time of the choice grows with
 the cube of their number."""
 
@@ -50,8 +50,8 @@ class SpreadPairSampler(PairedCoalitionSampler):
     """Complementary pairs without replacement, the first of them chosen to be spread out.
 
     As many of each size as :class:`PairedCoalitionSampler` draws, nested like its samples, and
-    additive games are determined from 2n evaluations too. The first 10n pairs, of more than 40
-    players the first 400, are those that lower the posterior variance of the Shapley values most,
+    additive games are determined from 2n evaluations too. The first 10n pairs, of more than 20
+    players the first 200, are those that lower the posterior variance of the Shapley values most,
     under a prior in which all players are alike; which player is which is random. Of more than 100
     players all pairs are drawn.
 
