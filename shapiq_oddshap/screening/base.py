@@ -47,7 +47,7 @@ class Screener(ABC):
         ...         return terms
         >>> game = lambda coalitions: 6.0 * coalitions[:, :3].all(axis=1)
         >>> approximator = OddSHAP(n=10, screener=StrongestPlayers(), random_state=42)
-        >>> approximator.approximate(budget=300, game=game).get_n_order_values(1)[:4].round(9)
+        >>> approximator.approximate(budget=300, game=game).get_n_order_values(1)[:4].round(9) + 0.0
         array([2., 2., 2., 0.])
     """
 

@@ -48,6 +48,9 @@ _QUANTISED_BESIDE = {
 """Parameters that quantised gradients are combined with: LightGBM 4 goes wrong where they meet
 subsets of rows or columns (its pull request 7397)."""
 
+_DIGITS = 4
+"""Decimals of the labels, in units of the largest."""
+
 
 def import_lightgbm() -> Any:  # noqa: ANN401 - a module
     """Return LightGBM, which is imported where it is used: not every estimator needs it.
@@ -75,8 +78,10 @@ def fit_proxy(
 ) -> Leaves:
     """Fit the LightGBM proxy on evaluated coalitions and return its leaves.
 
-    LightGBM keeps labels in single precision, so that they are centred and scaled first; the
-    constant is left out of the leaves, since it carries no odd coefficient.
+    LightGBM keeps labels in single precision, so that they are centred and scaled first, and they
+    are rounded: two splits of few coalitions are often equally good, and the last bits, which differ
+    for the same game in other units, must not choose. The constant is left out of the leaves, since
+    it carries no odd coefficient.
 
     Args:
         coalitions: Boolean rows, shape ``(m, n)``.
@@ -97,7 +102,7 @@ def fit_proxy(
     rounds = int(merged.pop("num_iterations", 100))
     lightgbm = import_lightgbm()
     data = _dataset(coalitions, merged, {} if binned is None else binned)
-    data.set_label((values - centre) / scale)
+    data.set_label(np.round((values - centre) / scale, _DIGITS))
     # train() would do the same, beside what callbacks and validation sets need
     booster = lightgbm.Booster(merged, data)
     for _ in range(rounds):
