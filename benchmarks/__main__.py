@@ -26,7 +26,7 @@ from benchmarks import (
 from benchmarks.ablations import ABLATIONS
 from benchmarks.closed_forms import CLOSED_FORMS
 from benchmarks.curves import CURVES, RUNTIME
-from benchmarks.experiment import Experiment, Planned
+from benchmarks.experiment import Experiment, Planned, positive
 from benchmarks.games import GAMES, GameUnavailableError, count_instances, count_players
 from benchmarks.methods import METHODS, MethodUnavailableError, resolve_methods
 from benchmarks.report import provenance, read_rows, recorded, table
@@ -140,7 +140,7 @@ def _add_options(command: argparse.ArgumentParser, experiment: Experiment) -> No
     )
     command.add_argument(
         "--seeds",
-        type=int,
+        type=positive,
         default=1,
         metavar="N",
         help="runs of everything that differ in their seeds (default: %(default)s)",

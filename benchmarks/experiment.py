@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from benchmarks.games import GAMES, Source, resolve_games
 from benchmarks.runner import Task, Work, approximate
 
-if TYPE_CHECKING:
-    import argparse
+__all__ = ["Experiment", "Planned", "positive"]
 
-__all__ = ["Experiment", "Planned"]
+
+def positive(text: str) -> int:
+    """Return an option's number, one at least."""
+    number = int(text)
+    if number < 1:
+        msg = f"{number} is not positive"
+        raise argparse.ArgumentTypeError(msg)
+    return number
 
 
 @dataclass(frozen=True)

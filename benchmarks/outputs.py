@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
+from benchmarks.experiment import positive
 from benchmarks.games import GameUnavailableError, Source, count_instances, load_instance
 from benchmarks.interactions import sources
 from benchmarks.report import provenance, recorded, table
@@ -68,7 +69,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--many", type=int, default=0, help=f"measure the memory of as many outputs, such as {MANY}"
     )
-    command.add_argument("--seeds", type=int, default=2, help="seeds (default: 2)")
+    command.add_argument("--seeds", type=positive, default=2, help="seeds (default: 2)")
     command.add_argument(
         "--output", type=Path, default=Path("build/benchmarks/outputs"), metavar="DIR",
         help="where results.csv and README.md go (default: %(default)s)",

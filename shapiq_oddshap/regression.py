@@ -51,6 +51,9 @@ _WORST_CONDITION = 1e7
 _RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
 """Shrinkage to choose from, relative to the number of rows."""
 
+_NO_GAIN = 1e-9
+"""Share of an error by which rounding may lower it: a single row tells nothing of the shrinkage."""
+
 _NEW_COLUMN = 1e-6
 """Share of a function of the size that others do not span, from which it counts as another one."""
 
@@ -359,7 +362,7 @@ def ridge_with_sizes(sample: Sample) -> Fit:
             shrunk = energy / (energy + ridge * len(dense))
             slack = 1.0 - left**2 @ shrunk
             mean = float(np.mean(((rows.targets - left @ (shrunk * along)) / slack) ** 2))
-            if mean < error:
+            if mean < (1.0 - _NO_GAIN) * error:
                 error = mean
                 beta = (along * singular / (energy + ridge * len(dense))) @ right
     residuals = design.residuals(beta)

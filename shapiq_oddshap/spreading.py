@@ -49,8 +49,9 @@ _SEED = 0
 class SpreadPairSampler(PairedCoalitionSampler):
     """Complementary pairs without replacement, the first of them chosen to be spread out.
 
-    As many of each size as :class:`PairedCoalitionSampler` draws, nested like its samples, and
-    additive games are determined from 2n evaluations too. The first 10n pairs, of more than 20
+    As many of each size as :class:`PairedCoalitionSampler` draws whenever their number has doubled, in
+    between those that matter more first; nested like its samples, and additive games are determined
+    from 2n evaluations too. The first 10n pairs, of more than 20
     players the first 200, are those that lower the posterior variance of the Shapley values most,
     under a prior in which all players are alike; which player is which is random. Of more than 100
     players all pairs are drawn.

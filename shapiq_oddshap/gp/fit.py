@@ -148,7 +148,8 @@ def fit_odd_gp(
         if twin is None:
             kernel = search_hyperparameters(starts, data, recipe.search)
         else:
-            both = data, twin.over(twin.scale).observations(searched)
+            # rates that few pairs leave open would go where the last bits send them
+            both = data.rounded(), twin.over(twin.scale).observations(searched).rounded()
             kernel = search_shared_rates(starts, even_start(hints, recipe), both, recipe.search)
     free = _FREE_RATES if twin is None else 0.0
     return conclude(kernel, pairs, sub, recipe, clock, readout=readout, free=free)

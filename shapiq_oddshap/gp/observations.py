@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +12,9 @@ __all__ = ["EFFICIENCY_NOISE", "Observations"]
 
 EFFICIENCY_NOISE = 1e-12
 """Noise of the observation (empty, grand): none, up to rounding."""
+
+_DIGITS = 4
+"""Decimals of rounded targets."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,10 @@ class Observations:
         if self.pairs <= count:
             return self
         return Observations(self.x[: count + 1], self.targets[: count + 1])
+
+    def rounded(self) -> Observations:
+        """Return the same with targets to a few decimals: equal for the same game in other units."""
+        return replace(self, targets=np.round(self.targets, _DIGITS))
 
     def part(self, count: int) -> Observations:
         """Return the noise-free row and at most so many pairs, evenly spread over the rows."""

@@ -106,8 +106,7 @@ def fit_proxy(
     # train() would do the same, beside what callbacks and validation sets need
     booster = lightgbm.Booster(merged, data)
     for _ in range(rounds):
-        if booster.update():
-            break
+        booster.update()
     leaves = leaves_of_booster(booster, n)
     return Leaves(n, leaves.players, leaves.present, leaves.lengths, leaves.values * scale)
 
