@@ -516,6 +516,8 @@ def test_repetitions_differ_in_their_seeds(table, tmp_path):
     assert [row for row in twice if row["repetition"] == "0"] == once
     errors = {(row["instance"], row["repetition"]): row["value"] for row in twice}
     assert len(set(errors.values())) == len(errors) == 2 * len(once)
+    with pytest.raises(SystemExit):
+        run("table1", table, tmp_path, *options, "--seeds", "0")
 
 
 def test_rows_of_other_runs_come_along(table, tmp_path):

@@ -132,6 +132,22 @@ def test_labels_are_scaled_for_single_precision(scale):
     )
 
 
+def test_a_round_without_a_split_is_not_the_last():
+    """Rounded gradients are random: LightGBM goes on, and so do we."""
+    coalitions = np.random.default_rng(4).random((60, 10)) < 0.5
+    values = coalitions[:, :2].all(axis=1) * 1.0 + coalitions[:, 2:5].all(axis=1)
+    params = {"min_gain_to_split": 0.5}
+    label = values - values.mean()
+    label = np.round(label / np.abs(label).max(), 4)
+    options = proxy_regressor(params).get_params()
+    options = {name: value for name, value in options.items() if value is not None} | {"seed": 4}
+    data = lightgbm.Dataset(coalitions.astype(np.float32), label=label)
+    theirs = lightgbm.train(options, data, num_boost_round=options.pop("n_estimators"))
+    assert len(fit_proxy(coalitions, values, params, 4).values) == len(
+        leaves_of_booster(theirs, 10).values
+    )
+
+
 @pytest.mark.parametrize(
     ("params", "quantised"),
     [

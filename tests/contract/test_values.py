@@ -1,5 +1,7 @@
 """Contract, values: the axioms, exactness, and scales that floats hardly bear."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -66,6 +68,23 @@ def test_affine_equivariance(approximator, budget_for, factor, shift):
         )
         # the shift costs the digits that it takes in double precision, ~1e-8 of 16
         np.testing.assert_allclose(moved / factor, phi, atol=1e-6 if shift == 1e8 else 1e-8)
+
+
+@pytest.mark.parametrize("factor", [-3.0, 0.7])
+def test_units_do_not_matter_where_evaluations_are_few(approximator, budget_for, factor):
+    """The last bits of a game in other units choose nothing that one or two pairs leave open."""
+    for n, seed in product((3, 12, 24), (1, 2, 3)):
+        weights = np.random.default_rng(seed).normal(size=n)
+
+        def game(coalitions, weights=weights):
+            linear = coalitions @ weights
+            return linear + np.sin(3.0 * linear) + 2.0 * coalitions[:, 0] * coalitions[:, -1]
+
+        for least in (4, 6):
+            budget = budget_for(approximator, n, least)
+            phi = phi_of(approximator(n, random_state=2).approximate(budget, game))
+            scaled = approximator(n, random_state=2).approximate(budget, lambda c: factor * game(c))
+            np.testing.assert_allclose(phi_of(scaled) / factor, phi, atol=1e-9)
 
 
 @pytest.mark.parametrize("value", [0.0, 5.0, -1e12, 1e-300])
