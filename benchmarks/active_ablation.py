@@ -217,7 +217,7 @@ def summarise(rows: pd.DataFrame, _directory: Path) -> str:
     titles = ["variant", "part", *(f"{factor:g} n" for factor in factors)]
     titles += ["best domain", "worst domain", "covered", f"seconds at {factors[-1]:g} n"]
     intro = (
-        "Instances that served to choose the recipe: the first two of every family. Squared errors over those of the "
+        f"Instances that served to choose the recipe: {rows['instance'].nunique()} of every family at most. Squared errors over those of the "
         "first line, geometric means over the families; the best and the worst domain and budget; the share of the "
         f"true values within the 90 % intervals; median seconds outside the game.{_spread(logs[first])}\n"
     )

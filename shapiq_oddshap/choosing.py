@@ -1,7 +1,7 @@
 """A sequential design: the pairs that tell the most about the Shapley values, batch by batch.
 
 Of every size it takes as many pairs as :class:`~shapiq_oddshap.PairedCoalitionSampler` would; which
-ones, it chooses among the first of that sampler's own random sequences. So all that holds of drawn
+ones, it chooses among the first of that sampler's own random sequences; the first before any value is known. So all that holds of drawn
 pairs by size, as the correction of the residuals, goes on to hold nearly (``docs/odd-gp.md``).
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from shapiq_oddshap.gp.parts import Part
 
-__all__ = ["ChoiceOptions", "chosen_pairs", "next_drawn", "without"]
+__all__ = ["ChoiceOptions", "chosen_pairs", "next_drawn", "spread", "without"]
 
 _DIGITS = 4
 """Decimals of the targets that a choice looks at, in units of their root mean square."""
@@ -61,8 +61,8 @@ class ChoiceOptions:
         iterations: Quasi-Newton iterations of the evidence at the first choice.
         more_iterations: The same later, from the last optimum on.
         parts: The parts of the kernel that the choice is made by.
-        size_parts: Further ones with many players.
-        many_players: So many.
+        size_parts: Parts of the size, which join them with many players.
+        many_players: Players from which on they do.
         per_player: Pairs per player at most; later ones are drawn.
         price: Seconds that an evaluation is taken to cost at least: a batch is drawn if its choice
             takes longer than it takes to evaluate.
@@ -93,10 +93,10 @@ class ChoiceOptions:
         more = self.size_parts if n >= self.many_players else ()
         return Kernel.start(Hints.none(n), (*self.parts, *more))
 
-    def first_candidates(self, seats: np.ndarray) -> np.ndarray:
+    def first_candidates(self, n: int, seats: np.ndarray) -> np.ndarray:
         """Return how many candidates of every size the first pairs are chosen of."""
         # with many players there are many sizes, and few pairs of each
-        more = self.candidates if len(seats) <= self.many_players // 2 else 0
+        more = 0 if n >= self.many_players else self.candidates
         enough: np.ndarray = (more + self.per_seat * seats) * (seats > 0)
         return enough
 
@@ -145,10 +145,10 @@ def chosen_pairs(
     kernel, iterations = options.kernel(n), options.iterations
     sequences = _Sequences(n, entropy)
     counts = pairs_per_size(n, start)
-    first = sequences.first(options.first_candidates(counts))
+    first = sequences.first(options.first_candidates(n, counts))
     # all players are equal yet: of equal gains the first wins, and whole sizes come in order
     first = np.random.default_rng(entropy).permutation(first)
-    pairs = _spread(kernel, first, counts)[:wanted]
+    pairs = spread(kernel, np.zeros((0, n), dtype=bool), first, counts)[:wanted]
     values = yield np.concatenate([[[False] * n, [True] * n], _members(pairs)])
     half_total, odd = 0.5 * (values[1] - values[0]), _odd(values[2:])
     while len(pairs) < wanted and options.goes_on(n, len(pairs)):
@@ -171,13 +171,15 @@ def chosen_pairs(
     return chosen
 
 
-def _spread(kernel: Kernel, candidates: np.ndarray, seats: np.ndarray) -> np.ndarray:
-    """Return the candidates that tell most before anything is known, in that order."""
-    n = candidates.shape[1]
-    nothing = Observations.of(np.zeros((0, n), dtype=bool), np.zeros(0), 0.0)
-    chosen = choose(Posterior.of(kernel, nothing), candidates, seats, int(seats.sum()))
-    spread: np.ndarray = candidates[chosen]
-    return spread
+def spread(
+    kernel: Kernel, known: np.ndarray, candidates: np.ndarray, seats: np.ndarray
+) -> np.ndarray:
+    """Return the candidates that tell most beside known pairs, whatever their values, in that order."""
+    data = Observations.of(known, np.zeros(len(known)), 0.0)
+    best: np.ndarray = candidates[
+        choose(Posterior.of(kernel, data), candidates, seats, int(seats.sum()))
+    ]
+    return best
 
 
 class _Sequences:

@@ -12,12 +12,9 @@ from functools import cache
 
 import numpy as np
 
-from shapiq_oddshap.choosing import next_drawn, without
-from shapiq_oddshap.gp.choice import choose
+from shapiq_oddshap.choosing import next_drawn, spread, without
 from shapiq_oddshap.gp.kernel import Kernel
-from shapiq_oddshap.gp.observations import Observations
 from shapiq_oddshap.gp.parts import MainEffects, Product
-from shapiq_oddshap.gp.posterior import Posterior
 from shapiq_oddshap.sampling import (
     PairedCoalitionSampler,
     drawn_pairs,
@@ -49,10 +46,10 @@ _SEED = 0
 class SpreadPairSampler(PairedCoalitionSampler):
     """Complementary pairs without replacement, the first of them chosen to be spread out.
 
-    As many of each size as :class:`PairedCoalitionSampler` draws whenever their number has doubled, in
-    between those that matter more first; nested like its samples, and additive games are determined
-    from 2n evaluations too. The first 10n pairs, of more than 20
-    players the first 200, are those that lower the posterior variance of the Shapley values most,
+    Of each size there are as many as :class:`PairedCoalitionSampler` draws whenever the number of pairs
+    is a power of two, and past the chosen ones; in between, pairs that tell more come first. Samples are
+    nested, and additive games are determined from 2n evaluations. The first 10n pairs (of more than 20
+    players the first 200) are those that lower the posterior variance of the Shapley values most,
     under a prior in which all players are alike; which player is which is random. Of more than 100
     players all pairs are drawn.
 
@@ -116,9 +113,7 @@ def _stage(n: int, stage: int) -> np.ndarray:
     enough = _CANDIDATES + _PER_SEAT * after
     candidates = [pairs_of_size(n, size, int(enough[size]), _SEED) for size in sizes]
     open_ = without(np.concatenate(candidates), known)
-    data = Observations.of(known, np.zeros(len(known)), 0.0)
-    new = choose(Posterior.of(_prior(n), data), open_, seats, int(seats.sum()))
-    return np.concatenate([known, open_[new]])
+    return np.concatenate([known, spread(_prior(n), known, open_, seats)])
 
 
 def _prior(n: int) -> Kernel:

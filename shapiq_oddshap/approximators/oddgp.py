@@ -102,7 +102,7 @@ class OddGP(ShapleyApproximator):
                 less than some milliseconds per evaluation, and draws the others; ``"active"`` chooses
                 as long as the matrices allow, where every evaluation is dear; ``"paired"`` draws all.
             batch_size: Coalitions that the game is asked for at once where pairs are chosen, at least:
-                as many as it has workers.
+                as many as it has workers. Six at least are asked for anyway.
             max_order: 1 for Shapley values, 2 for pairwise interactions too, of at most 200 players.
             index: ``"SV"`` with order 1; ``"SII"`` or ``"k-SII"`` with order 2.
             random_state: The seed; ``None`` takes fresh entropy for every run.

@@ -41,7 +41,8 @@ class SearchOptions:
         sized_iterations: The same, from the kernel with them.
         little_noise: Up to this noise, relative to the targets, the first search goes on for as
             long again: where there is none, its optimum is farther away, and a search with the parts
-            of the size would be taken although they are not needed. So does an output's own.
+            of the size would be taken although they are not needed. The own search of one of several
+            outputs goes on as well.
         shrinkage: Precision of the hyperprior that pulls ``log a_i`` to their mean: Student's, since
             a few players may stand far out.
         freedom: Its degrees of freedom.
@@ -307,7 +308,7 @@ def maximise_evidence(
         data: The observations.
         options: The hyperpriors.
         iterations: Upper bound on the quasi-Newton iterations.
-        tolerance: See ``SearchOptions``.
+        tolerance: See ``SearchOptions``; the default lets ``iterations`` alone end it.
     """
     evidence = Evidence(kernel, data)
     found = minimize(

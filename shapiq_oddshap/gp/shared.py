@@ -103,7 +103,7 @@ def search_shared_rates(
     data: tuple[Observations, Observations],
     options: SearchOptions,
 ) -> Kernel:
-    """Search as ``search_hyperparameters`` does, with what even values tell of the rates.
+    """Search with what even values tell of the rates, in one stage: for few pairs.
 
     Args:
         starts: The odd kernels to start from, that of fewest parts first.

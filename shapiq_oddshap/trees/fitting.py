@@ -1,4 +1,4 @@
-"""Fitting the proxy: LightGBM as in the paper, or any tree ensemble of scikit-learn's protocol."""
+"""Fitting the proxy: LightGBM, by default as in the paper, or any tree ensemble of scikit-learn's protocol."""
 
 from __future__ import annotations
 

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from shapiq_oddshap.gp.parts.base import Players
     from shapiq_oddshap.sample import Parity
 
-__all__ = ["Product", "legendre", "logarithmic"]
+__all__ = ["SHAPLEY_NODES", "Product", "legendre", "logarithmic"]
 
 _START_RATE = 0.3
 """Rate of the most important player at the start."""
 
-_SHAPLEY_NODES = 40
+SHAPLEY_NODES = 40
 """Gauss-Legendre nodes of the Shapley integral, at most; the integrand is close to a polynomial of
 low degree, and from about 40 nodes on more of them change nothing at any number of players."""
 
@@ -111,7 +111,7 @@ class Product(Part):
         if self.parity == "even":
             return
         rho, offset = np.tanh(self.rates), self.empty_log_variance
-        for node, weight in legendre(min((len(rho) + 2) // 2, _SHAPLEY_NODES)):
+        for node, weight in legendre(min((len(rho) + 2) // 2, SHAPLEY_NODES)):
             along = node * rho
             shrink = np.log1p(-(along**2))
             density = np.exp(offset + 0.5 * shrink.sum() + x @ np.arctanh(along))
@@ -162,7 +162,7 @@ class Product(Part):
         ``x_i / (1 + s rho_i x_i)`` of the players but for their scale, ``(m, n)``; that scale, ``(n,)``.
         """
         rho, offset = np.tanh(self.rates), self.empty_log_variance
-        for node, weight in legendre(min(max(len(rho) // 2, 1), _SHAPLEY_NODES)):
+        for node, weight in legendre(min(max(len(rho) // 2, 1), SHAPLEY_NODES)):
             along = node * rho
             shrink = np.log1p(-(along**2))
             density = 2.0 * weight * np.exp(offset + 0.5 * shrink.sum() + x @ np.arctanh(along))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
-from shapiq_oddshap.gp.parts.product import Product, legendre, logarithmic
+from shapiq_oddshap.gp.parts.product import SHAPLEY_NODES, Product, legendre, logarithmic
 
 if TYPE_CHECKING:
     from shapiq_oddshap.sample import Parity
@@ -18,15 +18,12 @@ __all__ = ["Unanimity"]
 _START = 0.05
 """Variance at the start, as of the parts of the size."""
 
-_NODES = 40
-"""Nodes of the Shapley integral at most, as of the product part."""
-
 
 @dataclass(frozen=True, eq=False)
 class Unanimity(Part):
     """All unanimity games, with variances that are products of their players' growths (eq. 24).
 
-    A pair of coalitions that have many players in common are alike, one of small coalitions is not:
+    Two large coalitions, which have many players in common, are alike, two small ones are not:
     with ``z = 1`` for the members, ``exp(sum_i b_i z_i z'_i)`` is ``sum_T prod_{i in T} (e^b_i - 1)``
     over all ``T`` inside both. The part is the odd half, divided by its value at the grand coalition.
 
@@ -71,7 +68,7 @@ class Unanimity(Part):
         """Add the integral of eq. 25 for a row's members, less that for the others; see :class:`Part`."""
         scale = 2.0 * self.variance * _scale(self.rates)
         members = _members(x)
-        for node, weight in legendre(min((x.shape[1] + 2) // 2, _NODES)):
+        for node, weight in legendre(min((x.shape[1] + 2) // 2, SHAPLEY_NODES)):
             logarithms, slope = self._at(0.5 * (node + 1.0))
             for sign, players in ((1.0, members), (-1.0, 1.0 - members)):
                 density = np.exp(players @ logarithms - self.rates.sum())
