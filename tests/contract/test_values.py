@@ -73,7 +73,7 @@ def test_affine_equivariance(approximator, budget_for, factor, shift):
 @pytest.mark.parametrize("factor", [-3.0, 0.7])
 def test_units_do_not_matter_where_evaluations_are_few(approximator, budget_for, factor):
     """The last bits of a game in other units choose nothing that one or two pairs leave open."""
-    for n, seed in product((3, 12, 24), (1, 2, 3)):
+    for n, seed in product((3, 12, 24), (1, 2)):
         weights = np.random.default_rng(seed).normal(size=n)
 
         def game(coalitions, weights=weights):
