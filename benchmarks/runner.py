@@ -243,14 +243,16 @@ def run_tasks(
         FileNotFoundError: If a file to reuse is not there.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    shared = ("game", "instance", "budget", "repetition")
-    wanted = {tuple(dict(zip(_KEY, task.key, strict=True))[c] for c in shared) for task in tasks}
+    wanted = {
+        (task.source.name, str(task.instance), str(task.budget), str(task.repetition))
+        for task in tasks
+    }
     rows = {_key(row): row for row in (_read(file) if resume else [])}
     for other in reuse:
         if not other.exists():
             raise FileNotFoundError(other)
         for row in _read(other):
-            if tuple(row[column] for column in shared) in wanted:
+            if (row["game"], row["instance"], row["budget"], row["repetition"]) in wanted:
                 rows.setdefault(_key(row), row)
     _write(file, list(rows.values()))
     done = {key[: len(_KEY)] for key in rows}

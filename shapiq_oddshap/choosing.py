@@ -1,8 +1,9 @@
 """A sequential design: the pairs that tell the most about the Shapley values, batch by batch.
 
 Of every size it takes as many pairs as :class:`~shapiq_oddshap.PairedCoalitionSampler` would; which
-ones, it chooses among the first of that sampler's own random sequences; the first before any value is known. So all that holds of drawn
-pairs by size, as the correction of the residuals, goes on to hold nearly (``docs/odd-gp.md``).
+ones, it chooses among the first of that sampler's own random sequences; the first before any value
+is known. So all that holds of drawn pairs by size, as the correction of the residuals, goes on to
+hold nearly (``docs/odd-gp.md``).
 """
 
 from __future__ import annotations
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from shapiq_oddshap.gp.parts import Part
 
 __all__ = ["ChoiceOptions", "chosen_pairs", "next_drawn", "spread", "without"]
-
-_DIGITS = 4
-"""Decimals of the targets that a choice looks at, in units of their root mean square."""
 
 _CANDIDATES = 5000
 """Candidates of a size at most, beside the pairs that there are: a large batch asks for more."""
@@ -153,7 +151,8 @@ def chosen_pairs(
     half_total, odd = 0.5 * (values[1] - values[0]), _odd(values[2:])
     while len(pairs) < wanted and options.goes_on(n, len(pairs)):
         data = Observations.of(pairs, odd, half_total)
-        data = replace(data, targets=_in_own_units(data.targets))
+        # rounded, so that the same game in other units, whose last bits differ, has the same choices
+        data = replace(data, targets=_in_own_units(data.targets)).rounded()
         if data.targets.size == 0:
             break  # zeros tell nothing of what to ask next
         kernel = maximise_evidence(kernel, data, SearchOptions(), iterations)[0]
@@ -233,9 +232,8 @@ def _in_own_units(targets: np.ndarray) -> np.ndarray:
         return np.zeros(0)
     # the maximum first: squares of huge or tiny values would leave the range of a double
     targets = targets / largest
-    # rounded, so that the same game in other units, whose last bits differ, has the same choices
-    rounded: np.ndarray = np.round(targets / np.sqrt(np.mean(targets**2, axis=0)), _DIGITS)
-    return rounded
+    scaled: np.ndarray = targets / np.sqrt(np.mean(targets**2, axis=0))
+    return scaled
 
 
 def without(rows: np.ndarray, known: np.ndarray) -> np.ndarray:

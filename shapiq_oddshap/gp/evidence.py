@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack, qr
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shapiq_oddshap.gp.observations import Observations
     from shapiq_oddshap.gp.parts import Part
 
-__all__ = ["Evidence", "SearchOptions", "maximise_evidence", "search_hyperparameters"]
+__all__ = ["Evidence", "SearchOptions", "climb", "maximise_evidence", "search_hyperparameters"]
 
 _MOST_NOISE = 10.0
 
@@ -294,6 +294,35 @@ def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> K
     return kernel
 
 
+class Penalised(Protocol):
+    """An evidence with its hyperpriors, as a function of hyperparameters' logarithms."""
+
+    @property
+    def start(self) -> np.ndarray:
+        """Where to start."""
+
+    def bounds(self, noise_floor: float) -> list[tuple[float, float]]:
+        """Return the bounds."""
+
+    def penalised(self, theta: np.ndarray, options: SearchOptions) -> tuple[float, np.ndarray]:
+        """Return value and gradient."""
+
+
+def climb(
+    evidence: Penalised, options: SearchOptions, iterations: int, tolerance: float
+) -> OptimizeResult:
+    """Search for the largest evidence near where it starts; see :func:`maximise_evidence`."""
+    return minimize(
+        evidence.penalised,
+        evidence.start,
+        args=(options,),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=evidence.bounds(options.noise_floor),
+        options={"maxiter": iterations, "ftol": tolerance},
+    )
+
+
 def maximise_evidence(
     kernel: Kernel,
     data: Observations,
@@ -311,13 +340,5 @@ def maximise_evidence(
         tolerance: See ``SearchOptions``; the default lets ``iterations`` alone end it.
     """
     evidence = Evidence(kernel, data)
-    found = minimize(
-        evidence.penalised,
-        evidence.start,
-        args=(options,),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=evidence.bounds(options.noise_floor),
-        options={"maxiter": iterations, "ftol": tolerance},
-    )
+    found = climb(evidence, options, iterations, tolerance)
     return evidence.kernel(found.x), float(found.fun)

@@ -13,9 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import minimize
 
-from shapiq_oddshap.gp.evidence import Evidence
+from shapiq_oddshap.gp.evidence import Evidence, climb
 from shapiq_oddshap.gp.parts import Product
 
 if TYPE_CHECKING:
@@ -84,15 +83,7 @@ def maximise_shared_evidence(
     """
     odd, even = (Evidence(kernel, each) for kernel, each in zip(kernels, data, strict=True))
     evidence = SharedEvidence(odd, even)
-    found = minimize(
-        evidence.penalised,
-        evidence.start,
-        args=(options,),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=evidence.bounds(options.noise_floor),
-        options={"maxiter": iterations, "ftol": options.tolerance},
-    )
+    found = climb(evidence, options, iterations, options.tolerance)
     of_odd, of_even = evidence.split(found.x)
     return (odd.kernel(of_odd), even.kernel(of_even)), float(found.fun)
 
