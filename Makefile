@@ -12,7 +12,7 @@ demo: $(VENV)/.demo
 	$(BIN)/python -m shapiq_oddshap --output oddshap-waterfall.png
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The lower bounds of pyproject.toml, in an environment of their own.
 test-lowest: $(LOWEST)/.installed

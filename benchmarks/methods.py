@@ -12,7 +12,7 @@ import numpy as np
 import shapiq.approximator as shapiq_approximators
 from lightgbm import LGBMRegressor
 
-from shapiq_oddshap.approximators import APPROXIMATORS, OddGP
+from shapiq_oddshap.approximators import APPROXIMATORS, OddGP, OddSHAP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -121,6 +121,7 @@ def _few_terms(n: int, budget: int) -> bool:
 
 METHODS: dict[str, Method] = {
     **{name: _ours(name) for name in APPROXIMATORS},
+    "oddshap-paper": Method(OddSHAP.paper),
     "oddgp-paired": Method(partial(OddGP, design="paired")),
     "oddgp-active": Method(partial(OddGP, design="active")),
     "msr": Method(_equal_sizes("UnbiasedKernelSHAP")),
@@ -150,14 +151,14 @@ PAPER_NAMES = {
     "ffd-rd": "FFD-RD",
     "ffd-rd-corrected": "FFD-RD-Corrected",
     "fouriershap": "FourierSHAP",
-    "oddshap": "OddSHAP",
+    "oddshap-paper": "OddSHAP",
 }
 """What the paper's table 1 calls a method."""
 
 
 def is_ours(name: str) -> bool:
     """Return whether a method is one of the package's."""
-    return name in APPROXIMATORS or name.startswith("oddgp-")
+    return name in APPROXIMATORS or name.startswith(("oddgp-", "oddshap-"))
 
 
 def is_ablation(name: str) -> bool:

@@ -24,6 +24,7 @@ from shapiq_oddshap.fourier import shapley_values
 from shapiq_oddshap.regression import fit_terms
 from shapiq_oddshap.sample import Component, Sample
 from shapiq_oddshap.sampling import size_weights
+from shapiq_oddshap.screening import ProxySPEX
 from tests.helpers import SHARED_DATA, fourier_game, phi_of, random_game, smooth_game
 
 SHAPIQ = tuple(int(part) for part in version("shapiq").split(".")[:2])
@@ -284,11 +285,23 @@ def test_options_reach_the_stages():
         {"screener": "proxyspx"},
         {"sampler": PairedCoalitionSampler(9)},
         {"proxy_params": {"max_dept": 3}},
+        {"proxy_params": {"num_leaves": 1}},
+        {"proxy_params": {"num_iterations": "many"}},
+        {"proxy_params": {"objective": "poisson"}},
+        {"proxy_params": {"monotone_constraints": [1, -1]}},
+        {"proxy_params": {"linear_tree": True}},
+        {"screener": ProxySPEX(params={"num_leaves": 1})},
     ],
 )
 def test_options_out_of_range_are_refused(wrong):
     with pytest.raises(ValueError, match="Received"):
         OddSHAP(5, **wrong)
+
+
+def test_a_proxy_may_have_a_parameter_for_every_player():
+    approximator = OddSHAP(5, proxy_params={"monotone_constraints": [1, 1, 1, 1, 0]})
+    values = approximator.approximate(32, lambda coalitions: coalitions.sum(axis=1) * 1.0)
+    assert values.get_n_order_values(1) == pytest.approx(np.ones(5))
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,9 @@ class OddGP(ShapleyApproximator):
     4. Condition on all pairs (on a part past 8000) and read mean and variance off.
     5. Add the Shapley values of what the process leaves unexplained, with their sampling variance.
 
-    Below 2ⁿ evaluations it has a lower error than every other approximator of this package on
-    most games; its own time grows with the cube of the number of pairs, up to 8000 of them.
+    From about six evaluations per player on it has a lower error than every other approximator of
+    this package on most games, below that about OddSHAP's; its own time grows with the cube of the
+    number of pairs, up to 8000 of them.
 
     Note:
         The variances trust that coalitions not seen resemble those seen. A game that differs only on

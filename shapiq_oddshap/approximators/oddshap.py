@@ -156,10 +156,12 @@ class FourierRegression(ShapleyApproximator):
         self.screener = screener
         self.size_effects = size_effects
         self.low_budget = low_budget
-        self.proxy_params = None if proxy_params is None else trees.checked_params(proxy_params)
+        self.proxy_params = None if proxy_params is None else trees.checked_params(proxy_params, n)
         self.sizes = sizes
         self.sampler = sampler
-        self._resolved()  # refuses what is no strategy
+        proxy = self._resolved().proxy  # refuses what is no strategy
+        if proxy is not None and proxy.params is not None:
+            trees.checked_params(proxy.params, n)
 
     @classmethod
     def paper(

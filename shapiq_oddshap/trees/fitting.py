@@ -185,13 +185,35 @@ def proxy_regressor(params: Mapping[str, Any] | None) -> lightgbm.LGBMRegressor:
     return import_lightgbm().LGBMRegressor(n_estimators=merged.pop("num_iterations", 100), **merged)
 
 
-def checked_params(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return LightGBM parameters by their main names, translated from any alias.
+def checked_params(params: Mapping[str, Any], n: int) -> dict[str, Any]:
+    """Return LightGBM parameters by their main names, once a tree was grown with them.
+
+    Args:
+        params: The parameters, by any of their names.
+        n: Number of players: some parameters have an entry for each.
 
     Raises:
         TypeError: If they are no mapping.
-        ValueError: If LightGBM has no parameter of a name.
+        ValueError: If LightGBM has no parameter of a name, or refuses them, such as
+            ``objective="poisson"``, which allows no values below zero.
     """
+    own = _main_names(params)
+    lightgbm = import_lightgbm()
+    everyone = np.arange(100) < 50
+    try:
+        one = own | {"num_iterations": min(1, int(own.get("num_iterations", 1)))}
+        fit_proxy(np.repeat(everyone[:, None], n, axis=1), everyone * 2.0 - 1.0, one, 0)
+    except (lightgbm.basic.LightGBMError, TypeError, ValueError) as error:
+        msg = (
+            f"Received the proxy parameters {dict(params)}, but no trees can be grown with them "
+            f"({str(error).strip()}). Please give others, such as {{'max_depth': 5}}."
+        )
+        raise ValueError(msg) from error
+    return own
+
+
+def _main_names(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return LightGBM parameters by their main names, translated from any alias."""
     if not isinstance(params, Mapping):
         msg = f"Received proxy parameters {params!r}, but a mapping such as {{'max_depth': 5}} is required."
         raise TypeError(msg)
@@ -218,6 +240,6 @@ def _parameter_names() -> dict[str, str]:
 
 def _proxy_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the proxy's parameters, those of the user among them."""
-    own = checked_params(params) if params else {}
+    own = _main_names(params) if params else {}
     quantised = _QUANTISED if own.keys() <= _QUANTISED_BESIDE else {}
     return _PROXY_DEFAULTS | quantised | own

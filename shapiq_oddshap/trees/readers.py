@@ -28,8 +28,15 @@ def leaves_of_booster(booster: lightgbm.Booster, n: int) -> Leaves:
 
     Returns:
         Its leaves; trees without a split have none.
+
+    Raises:
+        TypeError: If there are linear models in the leaves.
     """
-    left, right, feature, value, roots = _forest(booster.model_to_string())
+    text = booster.model_to_string()
+    if "\nis_linear=1" in text:
+        msg = "Received trees with linear_tree=True, but constants in the leaves are required."
+        raise TypeError(msg)
+    left, right, feature, value, roots = _forest(text)
     players, present, lengths, ends = _paths(left, right, feature, roots, n)
     return Leaves(n, players, present, lengths, value[ends])
 
