@@ -52,7 +52,7 @@ def choose(
     kernel, known = posterior.kernel, posterior.data.x
     x, sizes, seats = signs(candidates), candidates.sum(axis=1), seats.copy()
     given = solve_triangular(
-        posterior.factor, kernel.gram(known, x), lower=True, check_finite=False
+        posterior.factor, kernel.gram(x, known).T, lower=True, overwrite_b=True, check_finite=False
     )
     functionals = solve_triangular(
         posterior.factor, posterior.functionals, lower=True, check_finite=False

@@ -35,7 +35,8 @@ class SearchOptions:
             a third of all where that is more, since the time of all that follows grows with them.
         most_pairs: So many at most.
         iterations: Upper bound on the quasi-Newton iterations there.
-        first_pairs: So many of them make the start: a step costs the cube of the pairs.
+        first_pairs: Half of them make the start, but so many at most, and no fewer than half as many:
+            a step costs the cube of the pairs.
         first_iterations: Upper bound on the iterations on those, from the kernel without the parts of
             the size.
         sized_iterations: The same, from the kernel with them.
@@ -61,7 +62,7 @@ class SearchOptions:
     pairs: int = 900
     most_pairs: int = 1300
     iterations: int = 10
-    first_pairs: int = 400
+    first_pairs: int = 200
     first_iterations: int = 30
     sized_iterations: int = 20
     little_noise: float = 1e-4
@@ -78,6 +79,10 @@ class SearchOptions:
     def count(self, pairs: int) -> int:
         """Return how many of so many pairs are searched."""
         return min(max(self.pairs, pairs // 3), self.most_pairs, pairs)
+
+    def first(self, data: Observations) -> Observations:
+        """Return those that make the start."""
+        return data.first(min(max(self.first_pairs, data.pairs) // 2, self.first_pairs))
 
 
 class Evidence:
@@ -228,7 +233,7 @@ def search_hyperparameters(
     Returns:
         The kernel found.
     """
-    first = data.first(options.first_pairs)
+    first = options.first(data)
 
     def search(start: Kernel, data: Observations, iterations: int) -> tuple[Kernel, float]:
         return maximise_evidence(start, data, options, iterations, options.tolerance)
@@ -259,7 +264,7 @@ def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> K
     """
     if options.own_iterations == 0:
         return joint
-    first = data.first(options.first_pairs)
+    first = options.first(data)
     evidence = Evidence(joint, first)
     centre = evidence.start
 
