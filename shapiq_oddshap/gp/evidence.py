@@ -11,6 +11,7 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack, qr
 from scipy.optimize import minimize
 
 from shapiq_oddshap.gp.observations import EFFICIENCY_NOISE
+from shapiq_oddshap.gp.parts import OnRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +106,13 @@ class Evidence:
         self._targets = _square(data.targets)
         self._exact = data.exact
         self._share = 1.0 if self._outputs == 1 else _independent(self._targets) / self._outputs
-        self._on_rows = [part.on(x) for part in kernel.parts]
+        on_rows = [part.on(x) for part in kernel.parts]
+        # parts of one matrix are added up, and meet the weights, by one product
+        fixed = np.array([type(rows) is OnRows for rows in on_rows])
+        self._fixed, others = np.flatnonzero(fixed), np.flatnonzero(~fixed).tolist()
+        self._matrices = np.array([on_rows[k].matrix for k in self._fixed])
+        self._matrices = self._matrices.reshape(len(self._fixed), len(x) ** 2)
+        self._others = [(k, on_rows[k]) for k in others]
         self._spare = np.empty((len(x), len(x)))
         ends = np.cumsum([len(part.shape) for part in kernel.parts])
         self._shapes = [
@@ -153,9 +160,9 @@ class Evidence:
         values = np.exp(theta)
         variances, noise = values[self._variances], values[-1]
         spare, m = self._spare, len(self._targets)
-        matrix = np.zeros((m, m))
-        for rows, variance, shape in zip(self._on_rows, variances, self._shapes, strict=True):
-            rows.add(matrix, variance, values[shape], spare)
+        matrix = (variances[self._fixed] @ self._matrices).reshape(m, m)
+        for k, rows in self._others:
+            rows.add(matrix, variances[k], values[self._shapes[k]], spare)
         matrix.flat[:: m + 1] += noise
         matrix.flat[: self._exact * m : m + 1] += EFFICIENCY_NOISE - noise
         try:
@@ -177,7 +184,9 @@ class Evidence:
             weights -= np.matmul(0.5 * alpha, alpha.T, out=spare)
         gradient = np.empty_like(theta)
         by_variance = gradient[self._variances]
-        for k, (rows, shape) in enumerate(zip(self._on_rows, self._shapes, strict=True)):
+        by_variance[self._fixed] = variances[self._fixed] * (self._matrices @ weights.ravel())
+        for k, rows in self._others:
+            shape = self._shapes[k]
             by_variance[k], gradient[shape] = rows.gradient(weights, variances[k], values[shape])
         gradient[-1] = noise * float(np.diag(weights)[self._exact :].sum())
         return value, gradient
