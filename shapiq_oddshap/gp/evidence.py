@@ -36,11 +36,11 @@ class SearchOptions:
             a third of all where that is more, since the time of all that follows grows with them.
         most_pairs: So many at most.
         iterations: Upper bound on the quasi-Newton iterations there.
-        first_pairs: Half of them make the start, but so many at most, and no fewer than half as many:
-            a step costs the cube of the pairs.
+        first_pairs: Half of them make the start, but so many at most, and no fewer than a quarter of
+            that: a step costs the cube of the pairs.
         first_iterations: Upper bound on the iterations on those, from the kernel without the parts of
             the size.
-        sized_iterations: The same, from the kernel with them.
+        sized_iterations: The same, from the kernel with them; half of it where there is little noise.
         little_noise: Up to this noise, relative to the targets, the first search goes on for as
             long again: where there is none, its optimum is farther away, and a search with the parts
             of the size would be taken although they are not needed. The own search of one of several
@@ -63,7 +63,7 @@ class SearchOptions:
     pairs: int = 900
     most_pairs: int = 1300
     iterations: int = 10
-    first_pairs: int = 200
+    first_pairs: int = 400
     first_iterations: int = 30
     sized_iterations: int = 20
     little_noise: float = 1e-4
@@ -83,7 +83,7 @@ class SearchOptions:
 
     def first(self, data: Observations) -> Observations:
         """Return those that make the start."""
-        return data.first(min(max(self.first_pairs, data.pairs) // 2, self.first_pairs))
+        return data.first(min(max(self.first_pairs // 4, data.pairs // 2), self.first_pairs))
 
 
 class Evidence:
@@ -249,9 +249,11 @@ def search_hyperparameters(
 
     plain, *sized = starts
     found = [search(plain, first, options.first_iterations)]
+    iterations = options.sized_iterations
     if found[0][0].noise <= options.little_noise:
         found = [search(found[0][0], first, options.first_iterations)]
-    found += [search(start, first, options.sized_iterations) for start in sized]
+        iterations //= 2  # what has little left to explain shows soon
+    found += [search(start, first, iterations) for start in sized]
     kernel, _ = min(found, key=lambda pair: pair[1])
     if first is not data:
         kernel, _ = search(kernel, data, options.iterations)
