@@ -22,7 +22,7 @@ _DIGITS = 9
 
 _SMALLEST = 1e-300
 
-_LEADING, _PER_SEAT = 20, 8
+_LEADING, _PER_SEAT = 50, 10
 """Candidates of a size that are conditioned on what is chosen, and for each of its seats so many more."""
 
 _NEW_DIRECTION = 1e-6
@@ -101,7 +101,7 @@ def _gains(covariances: np.ndarray, variances: np.ndarray) -> np.ndarray:
 def _leading(gains: np.ndarray, sizes: np.ndarray, seats: np.ndarray) -> np.ndarray:
     """Return, in order, the candidates of the largest gains of every size, some for each seat.
 
-    What is chosen lowers the gains of the others, so that those far behind are never next.
+    What is chosen lowers the gains of the others, so that those far behind are hardly ever next.
     """
     order = np.lexsort((-gains, sizes))
     rank = np.arange(len(order)) - np.searchsorted(sizes[order], sizes[order])
