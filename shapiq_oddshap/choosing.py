@@ -57,7 +57,8 @@ class ChoiceOptions:
         candidates: Candidates of a size, beside ``per_seat`` for each pair of that size.
         per_seat: See ``candidates``.
         iterations: Quasi-Newton iterations of the evidence at the first choice.
-        more_iterations: The same later, from the last optimum on.
+        growth: The evidence is searched again where there are so many times the pairs of the last time.
+        more_iterations: Iterations then, from the last optimum on.
         parts: The parts of the kernel that the choice is made by.
         size_parts: Parts of the size, which join them with many players.
         many_players: Players from which on they do.
@@ -73,7 +74,8 @@ class ChoiceOptions:
     candidates: int = 100
     per_seat: int = 20
     iterations: int = 10
-    more_iterations: int = 2
+    growth: float = 1.4
+    more_iterations: int = 3
     parts: tuple[type[Part], ...] = (MainEffects, Product)
     size_parts: tuple[type[Part], ...] = (SizeSteps, LearningCurve, ChangingEffects)
     many_players: int = 32
@@ -105,7 +107,7 @@ class ChoiceOptions:
         seats = self.batch(known)
         sizes = min(seats, n // 2)
         candidates = sizes * (self.candidates + 2 * self.per_seat * (known + seats) / n)
-        search = 1.5 * self.more_iterations * known**2 * (known + 4 * n + 40)
+        search = self.more_iterations * known**2 * (known + 4 * n + 40)
         choice = candidates * ((known + seats) * (known + n) + 10 * n * min(n, 40))
         return _BATCH_SECONDS + (search + choice) / _SPEED < 2 * seats * self.price
 
@@ -140,7 +142,7 @@ def chosen_pairs(
     if wanted == 0 or not options.goes_on(n, start):
         yield _members(drawn_pairs(n, wanted, entropy))
         return 0
-    kernel, iterations = options.kernel(n), options.iterations
+    kernel, iterations, searched = options.kernel(n), options.iterations, 0
     sequences = _Sequences(n, entropy)
     counts = pairs_per_size(n, start)
     first = sequences.first(options.first_candidates(n, counts))
@@ -155,8 +157,9 @@ def chosen_pairs(
         data = replace(data, targets=_in_own_units(data.targets)).rounded()
         if data.targets.size == 0:
             break  # zeros tell nothing of what to ask next
-        kernel = maximise_evidence(kernel, data, SearchOptions(), iterations)[0]
-        iterations = options.more_iterations
+        if len(pairs) >= options.growth * searched:
+            kernel = maximise_evidence(kernel, data, SearchOptions(), iterations)[0]
+            iterations, searched = options.more_iterations, len(pairs)
         after = pairs_per_size(n, min(len(pairs) + options.batch(len(pairs)), most))
         enough = np.minimum(options.candidates + options.per_seat * after, _CANDIDATES + after)
         candidates = without(sequences.first(enough * (after > counts)), pairs)

@@ -83,6 +83,30 @@ def test_the_choice_is_the_greedy_one_by_refitting(known):
     assert chosen.tolist() == expected
 
 
+def test_conditioning_the_leading_candidates_alone_loses_nothing(monkeypatch):
+    """The variance lowered over that by a choice among all, mean and worst."""
+    n, known, shares = 12, 30, []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        rows = rng.permutation(drawn_pairs(n, 900, seed))
+        pairs, candidates = rows[:known], rows[known:]
+        posterior = posterior_on(pairs, rng.uniform(0.02, 0.4, n))
+        seats = np.minimum(np.bincount(candidates.sum(axis=1), minlength=n // 2 + 1), 2)
+
+        def lowered(pairs=pairs, candidates=candidates, posterior=posterior, seats=seats):
+            there = np.concatenate([pairs, candidates[choose(posterior, candidates, seats, 99)]])
+            data = Observations.of(there, np.zeros(len(there)), 0.0)
+            after = Posterior.of(posterior.kernel, data).shapley_variances()
+            return np.sum(posterior.shapley_variances() - after)
+
+        leading = lowered()
+        with monkeypatch.context() as patch:
+            patch.setattr("shapiq_oddshap.gp.choice._LEADING", len(candidates))
+            shares.append(leading / lowered())
+    assert np.mean(shares) > 0.995
+    assert np.min(shares) > 0.98
+
+
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize(("n", "step"), [(7, 2), (14, 46)])
 def test_a_larger_budget_is_asked_for_all_that_a_smaller_one_is(design, n, step):

@@ -22,6 +22,9 @@ _DIGITS = 9
 
 _SMALLEST = 1e-300
 
+_LEADING, _PER_SEAT = 50, 10
+"""Candidates of a size that are conditioned on what is chosen, and for each of its seats so many more."""
+
 _NEW_DIRECTION = 1e-6
 """Share of a sign row outside the span of others from which on it counts as independent."""
 
@@ -48,25 +51,29 @@ def choose(
     """
     kernel, known = posterior.kernel, posterior.data.x
     x, sizes, seats = signs(candidates), candidates.sum(axis=1), seats.copy()
-    count = min(int(seats.sum()), most)
-    half = np.zeros((len(known) + count, len(x)))
-    half[: len(known)] = solve_triangular(
-        posterior.factor, kernel.gram(known, x), lower=True, check_finite=False
+    given = solve_triangular(
+        posterior.factor, kernel.gram(x, known).T, lower=True, overwrite_b=True, check_finite=False
     )
     functionals = solve_triangular(
         posterior.factor, posterior.functionals, lower=True, check_finite=False
     )
-    covariances = kernel.shapley_functionals(x) - half[: len(known)].T @ functionals
+    covariances = kernel.shapley_functionals(x) - given.T @ functionals
     # the variance of a pair before anything is known depends on its size alone
     _, first, by_size = np.unique(sizes, return_index=True, return_inverse=True)
     before = np.diag(kernel.gram(x[first], x[first]))[by_size] + kernel.noise
-    variances = np.maximum(before - (half**2).sum(axis=0), kernel.noise)
-    outside = _Outside(known, x)
+    variances = np.maximum(before - np.einsum("jp,jp->p", given, given), kernel.noise)
+    outside, kept = _Outside(known, x), np.arange(len(x))
+    if not outside.new.any():
+        kept = _leading(_gains(covariances, variances), sizes, seats)
+        x, sizes, covariances, variances = x[kept], sizes[kept], covariances[kept], variances[kept]
+        outside = _Outside(known, x)
+    count = min(int(seats.sum()), most)
+    half = np.zeros((len(known) + count, len(x)))
+    half[: len(known)] = given[:, kept]
+    add_block = kernel.between(x, x)
     open_, rows = np.ones(len(x), dtype=bool), []
-    for step in range(len(known), len(known) + count):
-        gains = np.einsum("pi,pi->p", covariances, covariances) / variances
-        # equal players have equal gains, which must not be told apart by their last bits
-        gains = np.round(gains / max(gains.max(), _SMALLEST), _DIGITS)
+    for step in range(len(known), len(half)):
+        gains = _gains(covariances, variances)
         allowed = open_ & (seats[sizes] > 0)
         new = allowed & outside.new
         row = int(np.argmax(np.where(new if new.any() else allowed, gains, -1.0)))
@@ -75,11 +82,30 @@ def choose(
         seats[sizes[row]] -= 1
         outside.add(row)
         # condition on it: one more row of the factor
-        root = np.sqrt(variances[row])
-        half[step] = (kernel.gram(x[row : row + 1], x)[0] - half[:step, row] @ half[:step]) / root
-        covariances -= np.outer(half[step], covariances[row] / root)
+        add_block(half[step : step + 1], slice(row, row + 1), slice(None))
+        half[step] -= half[:step, row] @ half[:step]
+        half[step] /= np.sqrt(variances[row])
+        covariances -= np.outer(half[step], covariances[row] / np.sqrt(variances[row]))
         variances = np.maximum(variances - half[step] ** 2, kernel.noise)
-    return np.array(rows)
+    return kept[rows]
+
+
+def _gains(covariances: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Return how much every candidate lowers the sum of variances, over the largest, ``(p,)``."""
+    gains = np.einsum("pi,pi->p", covariances, covariances) / variances
+    # equal players have equal gains, which must not be told apart by their last bits
+    rounded: np.ndarray = np.round(gains / max(gains.max(), _SMALLEST), _DIGITS)
+    return rounded
+
+
+def _leading(gains: np.ndarray, sizes: np.ndarray, seats: np.ndarray) -> np.ndarray:
+    """Return, in order, the candidates of the largest gains of every size, some for each seat.
+
+    What is chosen lowers the gains of the others, so that those far behind are hardly ever next.
+    """
+    order = np.lexsort((-gains, sizes))
+    rank = np.arange(len(order)) - np.searchsorted(sizes[order], sizes[order])
+    return np.sort(order[rank < np.where(seats, _LEADING + _PER_SEAT * seats, 0)[sizes[order]]])
 
 
 class _Outside:

@@ -11,6 +11,7 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack, qr
 from scipy.optimize import minimize
 
 from shapiq_oddshap.gp.observations import EFFICIENCY_NOISE
+from shapiq_oddshap.gp.parts import OnRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,10 +36,11 @@ class SearchOptions:
             a third of all where that is more, since the time of all that follows grows with them.
         most_pairs: So many at most.
         iterations: Upper bound on the quasi-Newton iterations there.
-        first_pairs: So many of them make the start: a step costs the cube of the pairs.
+        first_pairs: Half of them make the start, but so many at most, and no fewer than a quarter of
+            that: a step costs the cube of the pairs.
         first_iterations: Upper bound on the iterations on those, from the kernel without the parts of
             the size.
-        sized_iterations: The same, from the kernel with them.
+        sized_iterations: The same, from the kernel with them; half of it where there is little noise.
         little_noise: Up to this noise, relative to the targets, the first search goes on for as
             long again: where there is none, its optimum is farther away, and a search with the parts
             of the size would be taken although they are not needed. The own search of one of several
@@ -79,6 +81,10 @@ class SearchOptions:
         """Return how many of so many pairs are searched."""
         return min(max(self.pairs, pairs // 3), self.most_pairs, pairs)
 
+    def first(self, data: Observations) -> Observations:
+        """Return those that make the start."""
+        return data.first(min(max(self.first_pairs // 4, data.pairs // 2), self.first_pairs))
+
 
 class Evidence:
     """Minus the log marginal likelihood as a function of all hyperparameters' logarithms.
@@ -100,7 +106,13 @@ class Evidence:
         self._targets = _square(data.targets)
         self._exact = data.exact
         self._share = 1.0 if self._outputs == 1 else _independent(self._targets) / self._outputs
-        self._on_rows = [part.on(x) for part in kernel.parts]
+        on_rows = [part.on(x) for part in kernel.parts]
+        # parts of one matrix are added up, and meet the weights, by one product
+        fixed = np.array([type(rows) is OnRows for rows in on_rows])
+        self._fixed, others = np.flatnonzero(fixed), np.flatnonzero(~fixed).tolist()
+        self._matrices = np.array([on_rows[k].matrix for k in self._fixed])
+        self._matrices = self._matrices.reshape(len(self._fixed), len(x) ** 2)
+        self._others = [(k, on_rows[k]) for k in others]
         self._spare = np.empty((len(x), len(x)))
         ends = np.cumsum([len(part.shape) for part in kernel.parts])
         self._shapes = [
@@ -148,9 +160,9 @@ class Evidence:
         values = np.exp(theta)
         variances, noise = values[self._variances], values[-1]
         spare, m = self._spare, len(self._targets)
-        matrix = np.zeros((m, m))
-        for rows, variance, shape in zip(self._on_rows, variances, self._shapes, strict=True):
-            rows.add(matrix, variance, values[shape], spare)
+        matrix = (variances[self._fixed] @ self._matrices).reshape(m, m)
+        for k, rows in self._others:
+            rows.add(matrix, variances[k], values[self._shapes[k]], spare)
         matrix.flat[:: m + 1] += noise
         matrix.flat[: self._exact * m : m + 1] += EFFICIENCY_NOISE - noise
         try:
@@ -172,7 +184,9 @@ class Evidence:
             weights -= np.matmul(0.5 * alpha, alpha.T, out=spare)
         gradient = np.empty_like(theta)
         by_variance = gradient[self._variances]
-        for k, (rows, shape) in enumerate(zip(self._on_rows, self._shapes, strict=True)):
+        by_variance[self._fixed] = variances[self._fixed] * (self._matrices @ weights.ravel())
+        for k, rows in self._others:
+            shape = self._shapes[k]
             by_variance[k], gradient[shape] = rows.gradient(weights, variances[k], values[shape])
         gradient[-1] = noise * float(np.diag(weights)[self._exact :].sum())
         return value, gradient
@@ -228,16 +242,18 @@ def search_hyperparameters(
     Returns:
         The kernel found.
     """
-    first = data.first(options.first_pairs)
+    first = options.first(data)
 
     def search(start: Kernel, data: Observations, iterations: int) -> tuple[Kernel, float]:
         return maximise_evidence(start, data, options, iterations, options.tolerance)
 
     plain, *sized = starts
     found = [search(plain, first, options.first_iterations)]
+    iterations = options.sized_iterations
     if found[0][0].noise <= options.little_noise:
         found = [search(found[0][0], first, options.first_iterations)]
-    found += [search(start, first, options.sized_iterations) for start in sized]
+        iterations //= 2  # what has little left to explain shows soon
+    found += [search(start, first, iterations) for start in sized]
     kernel, _ = min(found, key=lambda pair: pair[1])
     if first is not data:
         kernel, _ = search(kernel, data, options.iterations)
@@ -259,7 +275,7 @@ def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> K
     """
     if options.own_iterations == 0:
         return joint
-    first = data.first(options.first_pairs)
+    first = options.first(data)
     evidence = Evidence(joint, first)
     centre = evidence.start
 

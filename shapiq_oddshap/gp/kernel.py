@@ -11,7 +11,7 @@ from shapiq_oddshap.fourier import pair_indices
 from shapiq_oddshap.gp.parts import PARTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from shapiq_oddshap.gp.parts import Hints, Part
     from shapiq_oddshap.gp.parts.base import Players
@@ -84,14 +84,25 @@ class Kernel:
         same = left is right
         left = left.astype(dtype, copy=False)
         right = left if same else right.astype(dtype, copy=False)
-        adders = [part.between(left, right) for part in self.parts]
+        add = self.between(left, right)
         out: np.ndarray = np.zeros((len(left), len(right)), dtype)
         for start in range(0, len(left), BLOCK):
             rows = slice(start, min(start + BLOCK, len(left)))
             columns = slice(0, rows.stop if lower else len(right))
-            for add in adders:
-                add(out[rows, columns], rows, columns)
+            add(out[rows, columns], rows, columns)
         return out
+
+    def between(
+        self, left: np.ndarray, right: np.ndarray
+    ) -> Callable[[np.ndarray, slice, slice], None]:
+        """Return a function that adds the block of some left and right rows to an array."""
+        adders = [part.between(left, right) for part in self.parts]
+
+        def add(out: np.ndarray, rows: slice, columns: slice) -> None:
+            for each in adders:
+                each(out, rows, columns)
+
+        return add
 
     def shapley_functionals(self, x: np.ndarray) -> np.ndarray:
         """Return the Shapley values of the kernel functions ``k(., x_j)`` (eq. 9 to 11).

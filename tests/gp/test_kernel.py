@@ -8,7 +8,7 @@ import pytest
 from shapiq_oddshap.gp.evidence import Evidence, SearchOptions
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.observations import EFFICIENCY_NOISE, Observations
-from shapiq_oddshap.gp.parts import Hints, MainEffects, Terms
+from shapiq_oddshap.gp.parts import Hints, MainEffects, Product, Terms
 from shapiq_oddshap.gp.posterior import Posterior
 from shapiq_oddshap.gp.signs import characters, signs
 from tests.gp.enumeration import (
@@ -66,7 +66,11 @@ def test_parts_are_found_and_replaced_by_their_kind(kernel):
         kernel.noise = 0.5
 
 
-def test_evidence_is_the_gaussian_density_and_its_gradient_is_exact(kernel):
+@pytest.mark.parametrize("kinds", [(), (Product,), (MainEffects, Terms)], ids=str)
+def test_evidence_is_the_gaussian_density_and_its_gradient_is_exact(kernel, kinds):
+    """Of all parts, and of those alone that only a variance changes, or also a shape."""
+    parts = tuple(part for part in kernel.parts if not kinds or isinstance(part, kinds))
+    kernel = replace(kernel, parts=parts)
     x, targets = X[:25], np.random.default_rng(1).normal(size=25)
     evidence = Evidence(kernel, Observations(x, targets))
     theta = evidence.start
@@ -97,6 +101,14 @@ def test_search_takes_a_third_of_many_pairs():
     options = SearchOptions(pairs=900, most_pairs=1300)
     counts = [options.count(m) for m in (0, 5, 900, 2000, 3000, 10**6)]
     assert counts == [0, 5, 900, 900, 1000, 1300]
+
+
+def test_search_starts_on_half_of_the_pairs_between_a_hundred_and_four_hundred():
+    counts = []
+    for m in (0, 5, 150, 300, 900):
+        data = Observations.of(np.zeros((m, 3), dtype=bool), np.ones(m), 0.3)
+        counts.append(SearchOptions(first_pairs=400).first(data).pairs)
+    assert counts == [0, 5, 100, 150, 400]
 
 
 def test_posterior_is_that_over_all_set_functions(kernel, data):

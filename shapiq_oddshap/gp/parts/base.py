@@ -181,17 +181,19 @@ class Part(ABC):
 
 
 class OnRows:
-    """A part on the rows of a search, where only the variance changes from step to step."""
+    """A part on the rows of a search, where only the variance changes from step to step.
 
-    def __init__(self, matrix: np.ndarray, divisor: float = 1.0) -> None:
-        """Keep the matrix at unit variance, times ``divisor``, shape ``(m, m)``."""
-        self._matrix = matrix
-        self._divisor = divisor
+    The evidence takes all of these at once; others override both methods.
+    """
+
+    def __init__(self, matrix: np.ndarray) -> None:
+        """Keep the matrix at unit variance, shape ``(m, m)``."""
+        self.matrix = matrix
 
     def add(self, out: np.ndarray, variance: float, shape: np.ndarray, spare: np.ndarray) -> None:
         """Add the matrix at these hyperparameters to ``out``; ``spare`` may be overwritten."""
         del shape
-        out += np.multiply(self._matrix, variance / self._divisor, out=spare)
+        out += np.multiply(self.matrix, variance, out=spare)
 
     def gradient(
         self, weights: np.ndarray, variance: float, shape: np.ndarray
@@ -204,6 +206,4 @@ class OnRows:
             variance: The variance of the last :meth:`add`.
             shape: The shape of the last :meth:`add`.
         """
-        return variance / self._divisor * float(np.vdot(weights, self._matrix)), np.zeros_like(
-            shape
-        )
+        return variance * float(np.vdot(weights, self.matrix)), np.zeros_like(shape)

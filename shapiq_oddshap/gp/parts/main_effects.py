@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
+from shapiq_oddshap.gp.parts.base import Hints, Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,10 +42,6 @@ class MainEffects(Part):
             out += scale * (left[rows] @ right[columns].T)
 
         return add
-
-    def on(self, x: np.ndarray) -> OnRows:
-        """Keep the integers; see :class:`Part`."""
-        return OnRows(x @ x.T, divisor=x.shape[1])
 
     def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
         """Add ``-2 v/n x_ji``, by eq. 2; see :class:`Part`."""

@@ -107,19 +107,20 @@ class Product(Part):
         return _ProductOnRows(x, self.parity)
 
     def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
-        """Add the integral of eq. 10, node by node; see :class:`Part`."""
+        """Add the integral of eq. 10; see :class:`Part`."""
         if self.parity == "even":
             return
         rho, offset = np.tanh(self.rates), self.empty_log_variance
-        for node, weight in legendre(min((len(rho) + 2) // 2, SHAPLEY_NODES)):
-            along = node * rho
-            shrink = np.log1p(-(along**2))
-            density = np.exp(offset + 0.5 * shrink.sum() + x @ np.arctanh(along))
-            slope = weight * -rho * np.exp(-shrink)
-            out += (density[:, None] * (x - along)) * slope
+        nodes, weights = legendre(min((len(rho) + 2) // 2, SHAPLEY_NODES))
+        along = np.outer(nodes, rho)
+        shrink = np.log1p(-(along**2))
+        density = np.exp(offset + 0.5 * shrink.sum(axis=1) + x @ np.arctanh(along).T)
+        slope = -weights[:, None] * rho * np.exp(-shrink)
+        # the sum over the nodes of density (x - along) slope
+        out += x * (density @ slope) - density @ (along * slope)
 
     def add_prior_variances(self, out: np.ndarray) -> None:
-        """Add the integral of eq. 12, node by node; see :class:`Part`.
+        """Add the integral of eq. 12; see :class:`Part`.
 
         ``1 / |T|^2`` is the integral of ``-log(s) s^(|T| - 1)`` over [0, 1], and turns the sum over
         all terms into products.
@@ -127,10 +128,11 @@ class Product(Part):
         if self.parity == "even":
             return
         rho, offset = np.tanh(self.rates), self.empty_log_variance
-        for s, weight in logarithmic():
-            plus, minus = np.log1p(s * rho), np.log1p(-s * rho)
-            others = np.exp(offset + plus.sum() - plus) + np.exp(offset + minus.sum() - minus)
-            out += 4.0 * weight * rho * 0.5 * others
+        nodes, weights = logarithmic()
+        for sign in (1.0, -1.0):
+            factors = np.log1p(np.outer(sign * nodes, rho))
+            others = np.exp(offset + factors.sum(axis=1, keepdims=True) - factors)
+            out += 2.0 * rho * (weights @ others)
 
     def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
         """Add the integral of equation 4 of ``docs/interactions.md``; see :class:`Part`."""
@@ -162,7 +164,7 @@ class Product(Part):
         ``x_i / (1 + s rho_i x_i)`` of the players but for their scale, ``(m, n)``; that scale, ``(n,)``.
         """
         rho, offset = np.tanh(self.rates), self.empty_log_variance
-        for node, weight in legendre(min(max(len(rho) // 2, 1), SHAPLEY_NODES)):
+        for node, weight in zip(*legendre(min(max(len(rho) // 2, 1), SHAPLEY_NODES)), strict=True):
             along = node * rho
             shrink = np.log1p(-(along**2))
             density = 2.0 * weight * np.exp(offset + 0.5 * shrink.sum() + x @ np.arctanh(along))
@@ -173,7 +175,7 @@ class Product(Part):
         if self.parity == "odd":
             return
         rho, offset = np.tanh(self.rates), self.empty_log_variance
-        for s, weight in logarithmic():
+        for s, weight in zip(*logarithmic(), strict=True):
             for sign in (1.0, -1.0):
                 factors = np.log1p(sign * s * rho)
                 others = np.exp(0.5 * (offset + factors.sum()) - factors) * rho
@@ -261,16 +263,16 @@ def _slope_of_log_largest(value: float, parity: Parity) -> float:
 
 
 @cache
-def legendre(count: int) -> tuple[tuple[float, float], ...]:
-    """Return the nodes and weights of Gauss-Legendre quadrature on [-1, 1]."""
+def legendre(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nodes and weights of Gauss-Legendre quadrature on [-1, 1], ``(count,)`` each."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
-    return tuple(zip(nodes.tolist(), weights.tolist(), strict=True))
+    return nodes, weights
 
 
-def logarithmic() -> Iterator[tuple[float, float]]:
-    """Yield nodes and weights of the integral of ``-log(s) f(s)`` over [0, 1]."""
-    for node, weight in legendre(_VARIANCE_NODES):
-        # s = u^4 flattens the logarithm at zero, where Gauss-Legendre would be slow
-        u = 0.5 * (node + 1.0)
-        s, jacobian = u**4, 4.0 * u**3 * 0.5 * weight
-        yield s, jacobian * -np.log(s)
+def logarithmic() -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes and weights of the integral of ``-log(s) f(s)`` over [0, 1]."""
+    nodes, weights = legendre(_VARIANCE_NODES)
+    # s = u^4 flattens the logarithm at zero, where Gauss-Legendre would be slow
+    u = 0.5 * (nodes + 1.0)
+    s = u**4
+    return s, 4.0 * u**3 * 0.5 * weights * -np.log(s)

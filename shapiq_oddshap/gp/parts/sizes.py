@@ -6,7 +6,7 @@ size gives every player the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -84,14 +84,16 @@ def _half(here: np.ndarray, mirrored: np.ndarray, parity: Parity) -> np.ndarray:
 
 
 def _by_row(
-    covariance: Callable[[int, np.ndarray, np.ndarray], np.ndarray],
-    left: np.ndarray,
-    right: np.ndarray,
-) -> np.ndarray:
-    """Return a covariance over sizes for sign rows; each pair of sizes is worked out once."""
+    part: _SizeFunction | ChangingEffects, left: np.ndarray, right: np.ndarray
+) -> Callable[[slice, slice], np.ndarray]:
+    """Return a function that gives a part's covariance over sizes for blocks of sign rows.
+
+    Each pair of sizes is worked out once.
+    """
     s, of_left = np.unique(sizes_of(left), return_inverse=True)
     t, of_right = np.unique(sizes_of(right), return_inverse=True)
-    return covariance(left.shape[1], s, t).astype(left.dtype)[np.ix_(of_left, of_right)]
+    table = part.covariance(left.shape[1], s, t).astype(left.dtype)
+    return lambda rows, columns: table[of_left[rows]][:, of_right[columns]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +118,18 @@ class _SizeFunction(Part):
 
     def matrix(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Look the covariance up by size; see :class:`Part`."""
-        return _by_row(self.covariance, left, right)
+        return _by_row(self, left, right)(slice(None), slice(None))
+
+    def between(
+        self, left: np.ndarray, right: np.ndarray
+    ) -> Callable[[np.ndarray, slice, slice], None]:
+        """Count the rows' sizes once; see :class:`Part`."""
+        covariance = _by_row(self, left, right)
+
+        def add(out: np.ndarray, rows: slice, columns: slice) -> None:
+            out += self.variance * covariance(rows, columns)
+
+        return add
 
     def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
         """Add ``(g(n) - g(0)) / n`` for every player; see :class:`Part`."""
@@ -193,8 +206,23 @@ class ChangingEffects(Part):
 
     def matrix(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return ``(x . x' / n) kappa(s, s')``; see :class:`Part`."""
-        n = left.shape[1]
-        return (left @ right.T / n) * _by_row(self.covariance, left, right)
+        out = np.zeros((len(left), len(right)), left.dtype)
+        replace(self, variance=1.0).between(left, right)(out, slice(None), slice(None))
+        return out
+
+    def between(
+        self, left: np.ndarray, right: np.ndarray
+    ) -> Callable[[np.ndarray, slice, slice], None]:
+        """Count the rows' sizes once; see :class:`Part`."""
+        covariance, scale = _by_row(self, left, right), self.variance / left.shape[1]
+
+        def add(out: np.ndarray, rows: slice, columns: slice) -> None:
+            block = covariance(rows, columns)
+            block *= scale
+            block *= left[rows] @ right[columns].T
+            out += block
+
+        return add
 
     def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
         """Add what a player gets of its own effect and of all others'; see :class:`Part`."""

@@ -68,23 +68,24 @@ class Unanimity(Part):
         """Add the integral of eq. 25 for a row's members, less that for the others; see :class:`Part`."""
         scale = 2.0 * self.variance * _scale(self.rates)
         members = _members(x)
-        for node, weight in legendre(min((x.shape[1] + 2) // 2, SHAPLEY_NODES)):
-            logarithms, slope = self._at(0.5 * (node + 1.0))
-            for sign, players in ((1.0, members), (-1.0, 1.0 - members)):
-                density = np.exp(players @ logarithms - self.rates.sum())
-                out += (0.5 * weight * sign * scale) * density[:, None] * players * slope
+        nodes, weights = legendre(min((x.shape[1] + 2) // 2, SHAPLEY_NODES))
+        logarithms, slopes = self._at(0.5 * (nodes + 1.0))
+        slopes *= (0.5 * scale * weights)[:, None]
+        for sign, players in ((1.0, members), (-1.0, 1.0 - members)):
+            density = np.exp(players @ logarithms.T - self.rates.sum())
+            out += sign * players * (density @ slopes)
 
     def add_prior_variances(self, out: np.ndarray) -> None:
         """Add the same integral over all players with ``-log t``; see :class:`Part`."""
         scale = 4.0 * self.variance * _scale(self.rates)
-        for t, weight in logarithmic():
-            logarithms, slope = self._at(t)
-            out += scale * weight * np.exp(logarithms.sum() - self.rates.sum()) * slope
+        t, weights = logarithmic()
+        logarithms, slopes = self._at(t)
+        out += (scale * weights * np.exp(logarithms.sum(axis=1) - self.rates.sum())) @ slopes
 
-    def _at(self, t: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return ``log(1 + t g)`` and ``g / (1 + t g)`` for the growths ``g = e^b - 1``."""
-        growth = np.expm1(self.rates)
-        return np.log1p(t * growth), growth / (1.0 + t * growth)
+    def _at(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return ``log(1 + t g)`` and ``g / (1 + t g)`` for the growths ``g = e^b - 1``, by row."""
+        growth = np.outer(t, np.expm1(self.rates))
+        return np.log1p(growth), np.expm1(self.rates) / (1.0 + growth)
 
 
 def _members(x: np.ndarray) -> np.ndarray:
