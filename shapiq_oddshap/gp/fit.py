@@ -14,7 +14,7 @@ from shapiq_oddshap.gp.exact_fit import ExactFit, fit_exactly
 from shapiq_oddshap.gp.intervals import calibrated_variances
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.observations import Observations
-from shapiq_oddshap.gp.parts import Product, Terms
+from shapiq_oddshap.gp.parts import Product
 from shapiq_oddshap.gp.posterior import Posterior
 from shapiq_oddshap.gp.readout import PAIRWISE, SHAPLEY_VALUES
 from shapiq_oddshap.gp.recipe import OddGPRecipe
@@ -178,9 +178,8 @@ def starting_kernels(
 
 
 def even_start(hints: Hints, recipe: OddGPRecipe) -> Kernel:
-    """Return the even kernel that a search for shared rates starts from: without single terms."""
-    parts = [part for part in PAIRWISE.parts(recipe) if part is not Terms]
-    return Kernel.start(hints, parts, "even")
+    """Return the even kernel that a search for shared rates starts from."""
+    return Kernel.start(hints, PAIRWISE.parts(recipe), "even")
 
 
 def conclude(

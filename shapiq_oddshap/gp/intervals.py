@@ -49,7 +49,7 @@ def calibrated_variances(
         readout: What is read off.
         correction: Of pairs, what the correction is: what it takes away of an error is no longer
             uncertain. ``None`` leaves that out.
-        credibility: The share of it that is added; the rest of the process's variance stays.
+        credibility: The share of it that is added.
 
     Returns:
         The variances, shape ``(n,)``, or one per pair of players.
@@ -66,7 +66,7 @@ def calibrated_variances(
     strata = replace(strata, unseen=strata.unseen ** (2.0 - share))
     sampling = sampling_variances(coalitions, errors, strata, readout)
     corrected = share * credibility
-    least = (1.0 - share + corrected) * sampling
+    least = credibility**2 * sampling  # the variance of what is added
     prior = misfit * readout.variances(posterior)
     if correction is not None and prior.any():
         prior *= max(1.0 - credibility * float(correction @ correction) / float(prior.sum()), 0.0)
