@@ -146,7 +146,9 @@ def _members(x: np.ndarray) -> np.ndarray:
 def _scale(rates: np.ndarray, parity: Parity) -> float:
     """Return what makes the part one at the grand coalition, given factors of ``exp(-sum b)``."""
     smallest = np.exp(-rates.sum())
-    return float(1.0 / (1.0 + 3.0 * smallest) if parity == "even" else -1.0 / np.expm1(-rates.sum()))
+    return float(
+        1.0 / (1.0 + 3.0 * smallest) if parity == "even" else -1.0 / np.expm1(-rates.sum())
+    )
 
 
 def _ends(x: np.ndarray, rates: np.ndarray) -> np.ndarray:
