@@ -27,7 +27,7 @@ _SIGN: dict[Parity, float] = {"odd": -1.0, "even": 1.0}
 
 @dataclass(frozen=True, eq=False)
 class Unanimity(Part):
-    """All unanimity games, with variances that are products of their players' growths (eq. 24).
+    """All unanimity games, with variances that are products of their players' growths (eq. 22).
 
     Two large coalitions, which have many players in common, are alike, two small ones are not:
     with ``z = 1`` for the members, ``exp(sum_i b_i z_i z'_i)`` is ``sum_T prod_{i in T} (e^b_i - 1)``
@@ -72,7 +72,7 @@ class Unanimity(Part):
         return _OnRows(x, self.parity)
 
     def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
-        """Add the integral of eq. 25 for a row's members, less that for the others; see :class:`Part`."""
+        """Add the integral of eq. 23 for a row's members, less that for the others; see :class:`Part`."""
         if self.parity == "even":
             return
         scale = 2.0 * self.variance * _scale(self.rates, self.parity)
