@@ -34,8 +34,8 @@ def choose(
 ) -> np.ndarray:
     """Choose the pairs that lower the sum of the Shapley values' posterior variances most.
 
-    Observing a pair c lowers it by ``|cov(phi, c)|^2 / (var(c) + noise)`` (eq. 22). Once one is
-    chosen, all covariances are those given it as well (eq. 23), whatever its value will be. Pairs
+    Observing a pair c lowers it by ``|cov(phi, c)|^2 / (var(c) + noise)`` (eq. 24). Once one is
+    chosen, all covariances are those given it as well (eq. 25), whatever its value will be. Pairs
     that are linearly independent of those before them come first, so that additive games are
     determined as soon as they can be.
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from shapiq_oddshap.gp.correction import Strata
 from shapiq_oddshap.gp.evidence import search_hyperparameters
-from shapiq_oddshap.gp.exact_fit import ExactFit, fit_exactly
+from shapiq_oddshap.gp.exact_fit import TOLERANCE, ExactFit, fit_exactly
 from shapiq_oddshap.gp.intervals import calibrated_variances
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.observations import Observations
-from shapiq_oddshap.gp.parts import Product, Terms
+from shapiq_oddshap.gp.parts import Product
 from shapiq_oddshap.gp.posterior import Posterior
 from shapiq_oddshap.gp.readout import PAIRWISE, SHAPLEY_VALUES
 from shapiq_oddshap.gp.recipe import OddGPRecipe
@@ -36,6 +36,9 @@ __all__ = ["OddGPFit", "Pairs", "conclude", "fit_odd_gp", "simple_fit", "startin
 _FREE_RATES = 0.8
 """Degrees of freedom of a rate and of a variance: the hyperprior takes about a fifth. Where the even
 values help to find them it is none, by the coverage of intervals on the chosen instances."""
+
+_LEFT_OUT = 5
+"""Every so many pairs one is left out to see whether the others tell a function too."""
 
 
 @dataclass(frozen=True)
@@ -178,9 +181,8 @@ def starting_kernels(
 
 
 def even_start(hints: Hints, recipe: OddGPRecipe) -> Kernel:
-    """Return the even kernel that a search for shared rates starts from: without single terms."""
-    parts = [part for part in PAIRWISE.parts(recipe) if part is not Terms]
-    return Kernel.start(hints, parts, "even")
+    """Return the even kernel that a search for shared rates starts from."""
+    return Kernel.start(hints, PAIRWISE.parts(recipe), "even")
 
 
 def conclude(
@@ -205,16 +207,18 @@ def conclude(
         readout: What is read off.
         free: Degrees of freedom of every rate and variance.
     """
-    n, total, top, scale = pairs.n, pairs.total, pairs.largest, pairs.scale
+    n, total, scale = pairs.n, pairs.total, pairs.scale
     scaled = pairs.over(scale)
     data = scaled.observations(sub)
     freedom, found = free * (n + 4), None
     if recipe.reweighting.allow(kernel, data):
-        kernel, exact = _reweight(kernel, data, pairs.over(top), recipe, clock, readout)
+        reweighted, exact = _recover(kernel, pairs, sub, recipe, clock, readout)
         if exact is not None:
-            found = _exact_fit(exact, "sparse", pairs, top, readout)
-            if recipe.recovery.certain(exact.n_terms, len(pairs.coalitions)):
+            found = _exact_fit(exact, "sparse", pairs, pairs.largest, readout)
+            if _is_certain(exact, kernel, pairs, sub, recipe, clock, readout):
                 return found
+        with clock("reweighting"):
+            kernel = reweight(reweighted, data, recipe.reweighting, recipe.reweighting.rounds)
         freedom = n + 4.0 + len(explicit_terms(kernel).terms)
     with clock("posterior"):
         posterior = condition(kernel, data)
@@ -233,26 +237,61 @@ def conclude(
     )
 
 
-def _reweight(
+def _recover(
     kernel: Kernel,
-    data: Observations,
-    normed: Pairs,
+    pairs: Pairs,
+    sub: np.ndarray,
     recipe: OddGPRecipe,
     clock: Clock,
     readout: Readout,
 ) -> tuple[Kernel, ExactFit | None]:
-    """Give single terms variances of their own; return the game itself if a few of them are it."""
+    """Return the kernel after the first rounds, and the game itself if a few terms are it."""
     rounds = recipe.reweighting
+    data = pairs.over(pairs.scale).observations(sub)
     with clock("reweighting"):
         part = rounds.part(data)
         kernel = reweight(kernel, part, rounds, rounds.part_rounds, rounds.product_share)
     with clock("recovery"):
-        terms = find_terms(kernel, data, recipe.recovery, rounds, readout.base_terms(normed.n))
-        exact = None if terms is None else _fit_exactly(normed, terms, readout)
-    if exact is not None and recipe.recovery.certain(exact.n_terms, len(normed.coalitions)):
-        return kernel, exact
-    with clock("reweighting"):
-        return reweight(kernel, data, rounds, rounds.rounds), exact
+        terms = find_terms(kernel, data, recipe.recovery, rounds, readout.base_terms(pairs.n))
+        if terms is None:
+            return kernel, None
+        return kernel, _fit_exactly(pairs.over(pairs.largest), terms, readout)
+
+
+def _is_certain(
+    exact: ExactFit,
+    kernel: Kernel,
+    pairs: Pairs,
+    sub: np.ndarray,
+    recipe: OddGPRecipe,
+    clock: Clock,
+    readout: Readout,
+) -> bool:
+    """Tell whether a function found is the game: four fifths of the pairs tell it too.
+
+    That is not asked of a function of few terms.
+
+    Args:
+        exact: The function.
+        kernel: The kernel before any term had a variance of its own.
+        pairs: All pairs.
+        sub: Those that were searched.
+        recipe: The recipe.
+        clock: Times the stages.
+        readout: What is read off.
+    """
+    count = len(pairs.coalitions)
+    if recipe.recovery.certain(exact.n_terms, count):
+        return True
+    kept = np.arange(count) % _LEFT_OUT != 0
+    rest = replace(pairs, coalitions=pairs.coalitions[kept], targets=pairs.targets[kept])
+    searched = np.flatnonzero(np.isin(np.arange(count), sub)[kept])
+    _, again = _recover(kernel, rest, searched, recipe, clock, readout)
+    if again is None:
+        return False
+    change = again.values * rest.largest - exact.values * pairs.largest
+    largest = float(np.abs(exact.values).max(initial=0.0)) * pairs.largest
+    return bool(np.abs(change).max(initial=0.0) <= TOLERANCE * largest)
 
 
 def _read_out(

@@ -38,7 +38,7 @@ def calibrated_variances(
     process leaves to noise. Where it interpolates (q near 0) the posterior variance holds, scaled up
     if the leave-one-out residuals are larger than it says; where it smooths (q near 1) the estimate
     is a correction of a fixed model, and the sampling variance of the correction holds. Less than
-    that is never claimed: it asks nothing of the prior.
+    that of what is added is never claimed: it asks nothing of the prior.
 
     Args:
         posterior: The process on the pairs ``sub``.
@@ -49,7 +49,7 @@ def calibrated_variances(
         readout: What is read off.
         correction: Of pairs, what the correction is: what it takes away of an error is no longer
             uncertain. ``None`` leaves that out.
-        credibility: The share of it that is added; the rest of the process's variance stays.
+        credibility: The share of it that is added.
 
     Returns:
         The variances, shape ``(n,)``, or one per pair of players.
@@ -66,7 +66,7 @@ def calibrated_variances(
     strata = replace(strata, unseen=strata.unseen ** (2.0 - share))
     sampling = sampling_variances(coalitions, errors, strata, readout)
     corrected = share * credibility
-    least = (1.0 - share + corrected) * sampling
+    least = credibility**2 * sampling
     prior = misfit * readout.variances(posterior)
     if correction is not None and prior.any():
         prior *= max(1.0 - credibility * float(correction @ correction) / float(prior.sum()), 0.0)

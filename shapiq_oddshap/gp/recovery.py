@@ -55,8 +55,8 @@ class RecoveryOptions:
         terms_per_pair: Terms that are left at last, per pair, at most.
         pursuits: Terms that the matching pursuit may add to those.
         certain_pairs: Pairs per term from which on a function found is taken for the game. With fewer
-            there may be another through the same pairs, as where a tree has a leaf that none of
-            them reached: the variances are the process's.
+            there may be another through the same pairs: it has to be found without a fifth of them
+            too, or the variances are the process's.
     """
 
     powers: tuple[float, ...] = (1.0, 1.0, 1.0, 0.7, 0.5, 0.3, 0.0)

@@ -197,7 +197,7 @@ def test_correction_is_added_as_far_as_it_is_more_than_noise():
 @pytest.mark.parametrize("credibility", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("size", [0.1, 10.0])
 def test_variances_of_pairs_written_out(credibility, size):
-    """What the correction takes away is known; what is not added of it stays with the process."""
+    """What the correction takes away is known; what is not added of it claims no variance."""
     n, noise, rng = 5, 0.4, np.random.default_rng(3)
     rows = draw_pairs(n, 9, rng)
     m = len(rows)
@@ -226,9 +226,7 @@ def test_variances_of_pairs_written_out(credibility, size):
     prior = max(np.mean(alpha[1:] ** 2) / precisions.mean(), 1.0) * posterior
     left = prior * max(1 - credibility * np.sum(correction**2) / np.sum(prior), 0)
     added = share * credibility
-    expected = np.maximum(
-        (1 - added) * left + added * sampling, (1 - share * (1 - credibility)) * sampling
-    )
+    expected = np.maximum((1 - added) * left + added * sampling, credibility**2 * sampling)
     np.testing.assert_allclose(found, m / (m - 2) * expected)
 
 

@@ -33,6 +33,7 @@ CASES = [
     PairEffects(0.4, parity="even"),
     ChangingInteractions(0.6, _RATES),
     Unanimity(0.6, _RATES),
+    Unanimity(0.6, _RATES, parity="even"),
     *[
         kind(0.6, parity=parity)
         for kind in SIZE_PARTS
@@ -175,14 +176,16 @@ def test_products_do_not_overflow_with_many_players(kind):
     assert np.isfinite(variances).all()
 
 
-def test_unanimity_is_the_odd_half_of_sums_of_unanimity_games():
+@pytest.mark.parametrize(("parity", "sign"), [("odd", -1.0), ("even", 1.0)])
+def test_unanimity_is_a_half_of_sums_of_unanimity_games(parity, sign):
     """Each with the product of its players' growths as variance; divided by the grand coalition's."""
     z = (X < 0).astype(float)
     unanimity = (z @ COALITIONS.T == COALITIONS.sum(axis=1)).astype(float)
     whole = unanimity * np.prod(np.where(COALITIONS, np.expm1(_RATES), 1.0), axis=1) @ unanimity.T
-    odd = (whole - whole[::-1] - whole[:, ::-1] + whole[::-1, ::-1]) / 4.0
+    half = (whole + sign * whole[::-1] + sign * whole[:, ::-1] + whole[::-1, ::-1]) / 4.0
     np.testing.assert_array_equal(X[::-1], -X)
-    np.testing.assert_allclose(Unanimity(0.6, _RATES).matrix(X, X), odd / odd.max(), atol=1e-13)
+    matrix = Unanimity(0.6, _RATES, parity=parity).matrix(X, X)
+    np.testing.assert_allclose(matrix, half / half.max(), atol=1e-13)
 
 
 def test_variances_of_triples_by_their_players():

@@ -33,8 +33,8 @@ __all__ = [
 PARTS: tuple[type[Part], ...] = (MainEffects, Product, Terms)
 """The parts of every odd kernel, in the order in which they are added up."""
 
-EVEN_PARTS: tuple[type[Part], ...] = (Constant, PairEffects, Product, Terms)
-"""The parts of every even kernel."""
+EVEN_PARTS: tuple[type[Part], ...] = (Constant, PairEffects, Product)
+"""The parts of every even kernel; single terms join by their variances of their own alone."""
 
 SIZE_PARTS: tuple[type[Part], ...] = (
     SizeSteps,

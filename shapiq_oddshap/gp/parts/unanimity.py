@@ -1,4 +1,4 @@
-"""Sums of unanimity games of every order: ``exp(sum_i b_i z_i z'_i)``, its odd half."""
+"""Sums of unanimity games of every order: ``exp(sum_i b_i z_i z'_i)``, its odd or even half."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
 from shapiq_oddshap.gp.parts.product import SHAPLEY_NODES, Product, legendre, logarithmic
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shapiq_oddshap.gp.parts.base import Players
     from shapiq_oddshap.sample import Parity
 
 __all__ = ["Unanimity"]
@@ -18,14 +21,17 @@ __all__ = ["Unanimity"]
 _START = 0.05
 """Variance at the start, as of the parts of the size."""
 
+_SIGN: dict[Parity, float] = {"odd": -1.0, "even": 1.0}
+"""What a coalition's complement counts in the half of a function."""
+
 
 @dataclass(frozen=True, eq=False)
 class Unanimity(Part):
-    """All unanimity games, with variances that are products of their players' growths (eq. 24).
+    """All unanimity games, with variances that are products of their players' growths (eq. 22).
 
     Two large coalitions, which have many players in common, are alike, two small ones are not:
     with ``z = 1`` for the members, ``exp(sum_i b_i z_i z'_i)`` is ``sum_T prod_{i in T} (e^b_i - 1)``
-    over all ``T`` inside both. The part is the odd half, divided by its value at the grand coalition.
+    over all ``T`` inside both. The part is one half of it, divided by its value at the grand coalition.
 
     Attributes:
         rates: ``b_i``, how much is gained with player ``i``, shape ``(n,)``.
@@ -33,7 +39,7 @@ class Unanimity(Part):
 
     rates: np.ndarray
     independent_terms: ClassVar[bool] = False
-    parities: ClassVar[tuple[Parity, ...]] = ("odd",)
+    parities: ClassVar[tuple[Parity, ...]] = ("odd", "even")
     shape_bounds: ClassVar[tuple[float, float]] = (1e-4, 4.0)
 
     @classmethod
@@ -51,22 +57,25 @@ class Unanimity(Part):
         return replace(self, variance=variance, rates=shape)
 
     def matrix(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Return the odd half of ``exp(sum_i b_i z_i z'_i)``, one at most; see :class:`Part`."""
+        """Return the half of ``exp(sum_i b_i z_i z'_i)``, one at most; see :class:`Part`."""
         ends, others = _ends(left, self.rates), _ends(right, self.rates)
         alike, opposed = _exponentials(left, right, self.rates)
         alike *= ends @ others.T
         opposed *= ends @ others[:, ::-1].T
-        alike -= opposed
-        alike *= _scale(self.rates)
+        opposed *= _SIGN[self.parity]
+        alike += opposed
+        alike *= _scale(self.rates, self.parity)
         return alike.astype(left.dtype, copy=False)
 
     def on(self, x: np.ndarray) -> OnRows:
         """Return the part where its rates change too; see :class:`Part`."""
-        return _OnRows(x)
+        return _OnRows(x, self.parity)
 
     def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
-        """Add the integral of eq. 25 for a row's members, less that for the others; see :class:`Part`."""
-        scale = 2.0 * self.variance * _scale(self.rates)
+        """Add the integral of eq. 23 for a row's members, less that for the others; see :class:`Part`."""
+        if self.parity == "even":
+            return
+        scale = 2.0 * self.variance * _scale(self.rates, self.parity)
         members = _members(x)
         nodes, weights = legendre(min((x.shape[1] + 2) // 2, SHAPLEY_NODES))
         logarithms, slopes = self._at(0.5 * (nodes + 1.0))
@@ -77,10 +86,53 @@ class Unanimity(Part):
 
     def add_prior_variances(self, out: np.ndarray) -> None:
         """Add the same integral over all players with ``-log t``; see :class:`Part`."""
-        scale = 4.0 * self.variance * _scale(self.rates)
+        if self.parity == "even":
+            return
+        scale = 4.0 * self.variance * _scale(self.rates, self.parity)
         t, weights = logarithmic()
         logarithms, slopes = self._at(t)
         out += (scale * weights * np.exp(logarithms.sum(axis=1) - self.rates.sum())) @ slopes
+
+    def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+        """Add the integral of equation 7 of ``docs/interactions.md``; see :class:`Part`."""
+        first, second = players
+        for density, factors in self._pair_nodes(x):
+            out += density[:, None] * factors[:, first] * factors[:, second]
+
+    def add_pair_means(
+        self, out: np.ndarray, x: np.ndarray, weights: np.ndarray, players: Players
+    ) -> None:
+        """Take one product of matrices per node for all pairs; see :class:`Part`."""
+        first, second = players
+        for density, factors in self._pair_nodes(x):
+            table = (factors * (weights * density)[:, None]).T @ factors
+            out += table[first, second]
+
+    def _pair_nodes(self, x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield, for a row's members and for the others at every node, what its pairs get.
+
+        A weight per row, shape ``(m,)``, and factors of its players, shape ``(m, n)``.
+        """
+        if self.parity == "odd":
+            return
+        scale = 2.0 * self.variance * _scale(self.rates, self.parity)
+        members = _members(x)
+        nodes, weights = legendre(min(max(x.shape[1] // 2, 1), SHAPLEY_NODES))
+        logarithms, slopes = self._at(0.5 * (nodes + 1.0))
+        for weight, log_factors, slope in zip(weights, logarithms, slopes, strict=True):
+            for players in (members, 1.0 - members):
+                density = 0.5 * weight * scale * np.exp(players @ log_factors - self.rates.sum())
+                yield density, players * slope
+
+    def add_pair_prior_variances(self, out: np.ndarray) -> None:
+        """Add the same integral over all players with ``-log t``; see :class:`Part`."""
+        if self.parity == "odd":
+            return
+        scale = 4.0 * self.variance * _scale(self.rates, self.parity)
+        t, weights = logarithmic()
+        logarithms, slopes = self._at(t)
+        density = scale * weights * np.exp(logarithms.sum(axis=1) - self.rates.sum())
+        out += (slopes.T * density) @ slopes
 
     def _at(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return ``log(1 + t g)`` and ``g / (1 + t g)`` for the growths ``g = e^b - 1``, by row."""
@@ -93,9 +145,12 @@ def _members(x: np.ndarray) -> np.ndarray:
     return 0.5 * (1.0 - x)
 
 
-def _scale(rates: np.ndarray) -> float:
+def _scale(rates: np.ndarray, parity: Parity) -> float:
     """Return what makes the part one at the grand coalition, given factors of ``exp(-sum b)``."""
-    return float(-1.0 / np.expm1(-rates.sum()))
+    smallest = np.exp(-rates.sum())
+    return float(
+        1.0 / (1.0 + 3.0 * smallest) if parity == "even" else -1.0 / np.expm1(-rates.sum())
+    )
 
 
 def _ends(x: np.ndarray, rates: np.ndarray) -> np.ndarray:
@@ -108,7 +163,7 @@ def _exponentials(x: np.ndarray, y: np.ndarray, rates: np.ndarray) -> tuple[np.n
     """Return ``exp(-D / 2)`` and ``exp((D - B) / 2)``, shape ``(p, q)`` each.
 
     D weighs the players that are in one of two coalitions only, B all. The four exponentials of the
-    odd half are products of these and of :func:`_ends`, none of which exceeds one, as for coalitions
+    half are products of these and of :func:`_ends`, none of which exceeds one, as for coalitions
     of weights b and b' the weight in both is ``(b + b' - D) / 2``.
     """
     quarter = 0.25 * rates
@@ -121,18 +176,19 @@ def _exponentials(x: np.ndarray, y: np.ndarray, rates: np.ndarray) -> tuple[np.n
 class _OnRows(OnRows):
     """The part on the rows of a search."""
 
-    def __init__(self, x: np.ndarray) -> None:
+    def __init__(self, x: np.ndarray, parity: Parity) -> None:
         """Keep the sign rows, shape ``(m, n)``."""
         self._x = x
+        self._parity = parity
 
     def add(self, out: np.ndarray, variance: float, shape: np.ndarray, spare: np.ndarray) -> None:
         """Add the matrix, and keep what it is made of; see :class:`OnRows`."""
         ends = _ends(self._x, shape)
         alike, opposed = _exponentials(self._x, self._x, shape)
-        alike *= variance * _scale(shape)
-        opposed *= variance * _scale(shape)
+        alike *= variance * _scale(shape, self._parity)
+        opposed *= _SIGN[self._parity] * variance * _scale(shape, self._parity)
         matrix = alike * np.matmul(ends, ends.T, out=spare)
-        matrix -= np.multiply(opposed, np.matmul(ends, ends[:, ::-1].T, out=spare), out=spare)
+        matrix += np.multiply(opposed, np.matmul(ends, ends[:, ::-1].T, out=spare), out=spare)
         out += matrix
         self._made = matrix, alike, opposed, ends
 
@@ -148,6 +204,6 @@ class _OnRows(OnRows):
         members = _members(self._x)
         inside, outside = members * ends[:, :1], (1.0 - members) * ends[:, 1:]
         both, swapped = np.hstack([inside, outside]), np.hstack([outside, inside])
-        halves = np.einsum("ji,ji->i", both, alike @ both - opposed @ swapped)
+        halves = np.einsum("ji,ji->i", both, alike @ both + opposed @ swapped)
         by_rate = halves.reshape(2, -1).sum(axis=0)
-        return by_variance, (by_rate - by_variance * _scale(shape)) * shape
+        return by_variance, (by_rate - by_variance * _scale(shape, self._parity)) * shape
