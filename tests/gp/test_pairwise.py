@@ -196,7 +196,8 @@ def test_correction_is_added_as_far_as_it_is_more_than_noise():
 
 @pytest.mark.parametrize("credibility", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("size", [0.1, 10.0])
-def test_variances_of_pairs_written_out(credibility, size):
+@pytest.mark.parametrize("picked", [False, True])
+def test_variances_of_pairs_written_out(credibility, size, picked):
     """What the correction takes away is known; what is not added of it stays with the process."""
     n, noise, rng = 5, 0.4, np.random.default_rng(3)
     rows = draw_pairs(n, 9, rng)
@@ -207,7 +208,7 @@ def test_variances_of_pairs_written_out(credibility, size):
         alpha=alpha,
         precisions=precisions,
         pairwise_variances=posterior.copy,
-        kernel=SimpleNamespace(noise=noise),
+        kernel=Kernel.start(Hints.none(n), (Terms,) if picked else ()).with_noise(noise),
     )
     found = calibrated_variances(
         process,
@@ -226,8 +227,9 @@ def test_variances_of_pairs_written_out(credibility, size):
     prior = max(np.mean(alpha[1:] ** 2) / precisions.mean(), 1.0) * posterior
     left = prior * max(1 - credibility * np.sum(correction**2) / np.sum(prior), 0)
     added = share * credibility
+    trusted = sampling if picked else (sampling + np.minimum(left, sampling)) / 2
     expected = np.maximum(
-        (1 - added) * left + added * sampling, (1 - share * (1 - credibility)) * sampling
+        (1 - added) * left + added * sampling, (1 - share) * trusted + added * sampling
     )
     np.testing.assert_allclose(found, m / (m - 2) * expected)
 
