@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shapiq_oddshap.gp.correction import Strata
-from shapiq_oddshap.gp.evidence import search_hyperparameters
+from shapiq_oddshap.gp.evidence import maximise_evidence, search_hyperparameters
 from shapiq_oddshap.gp.exact_fit import TOLERANCE, ExactFit, fit_exactly
 from shapiq_oddshap.gp.intervals import calibrated_variances
 from shapiq_oddshap.gp.kernel import Kernel
@@ -149,13 +149,27 @@ def fit_odd_gp(
         has_rates = Product in recipe.parts and Product in recipe.even_parts
         twin = even if few and has_rates else None
         if twin is None:
-            kernel = search_hyperparameters(starts, data, recipe.search)
+            kernel = _search(starts, data, recipe)
         else:
             # rates that few pairs leave open would go where the last bits send them
             both = data.rounded(), twin.over(twin.scale).observations(searched).rounded()
             kernel = search_shared_rates(starts, even_start(hints, recipe), both, recipe.search)
     free = _FREE_RATES if twin is None else 0.0
     return conclude(kernel, pairs, sub, recipe, clock, readout=readout, free=free)
+
+
+def _search(starts: tuple[Kernel, ...], data: Observations, recipe: OddGPRecipe) -> Kernel:
+    """Search for the kernel, and on without the proxy's terms where noise is left (eq. 7).
+
+    The proxy picked them by the same pairs, those that follow their noise the best, and the evidence,
+    which takes them for given, believes in them. Where nearly all is explained they are no noise.
+    """
+    kernel = search_hyperparameters(starts, data, recipe.search)
+    if kernel.noise <= recipe.reweighting.most_noise or kernel.find(Terms) is None:
+        return kernel
+    options = recipe.search
+    plain = kernel.without(Terms)
+    return maximise_evidence(plain, data, options, options.iterations, options.tolerance)[0]
 
 
 def simple_fit(pairs: Pairs, clock: Clock, readout: Readout = SHAPLEY_VALUES) -> OddGPFit | None:

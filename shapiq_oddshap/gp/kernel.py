@@ -58,6 +58,10 @@ class Kernel:
         by_kind = {type(old): old for old in self.parts} | {type(part): part}
         return replace(self, parts=tuple(by_kind.values()))
 
+    def without(self, kind: type[Part]) -> Kernel:
+        """Return the kernel without the part of a kind, if it has one."""
+        return replace(self, parts=tuple(part for part in self.parts if type(part) is not kind))
+
     def with_noise(self, noise: float) -> Kernel:
         """Return the kernel with another noise."""
         return replace(self, noise=noise)

@@ -8,6 +8,8 @@ import pytest
 
 from shapiq_oddshap.gp.correction import Strata, msr_correction, msr_variances
 from shapiq_oddshap.gp.intervals import calibrated_variances, sampling_variances
+from shapiq_oddshap.gp.kernel import Kernel
+from shapiq_oddshap.gp.parts import Hints, Terms
 from tests.gp.enumeration import COALITIONS, SHAPLEY, N, draw_pairs, half_of_pairs
 
 
@@ -69,7 +71,9 @@ def test_sampling_variances_hold_for_a_player_whom_no_small_coalition_holds():
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.4, 1e6])
-def test_variances_against_equation_17_written_out(noise):
+@pytest.mark.parametrize("picked", [False, True])
+def test_variances_against_equation_17_written_out(noise, picked):
+    """Where no term was picked, the posterior variance is trusted halfway below the sampling one."""
     n, rng = 5, np.random.default_rng(3)
     rows = draw_pairs(n, 9, rng)
     m = len(rows)
@@ -79,7 +83,7 @@ def test_variances_against_equation_17_written_out(noise):
         alpha=alpha,
         precisions=precisions[1:],
         shapley_variances=lambda: posterior,
-        kernel=SimpleNamespace(noise=noise),
+        kernel=Kernel.start(Hints.none(n), (Terms,) if picked else ()).with_noise(noise),
     )
     found = calibrated_variances(
         process, residuals, coalitions=rows, sub=np.arange(m), hyperparameters=2
@@ -96,5 +100,8 @@ def test_variances_against_equation_17_written_out(noise):
     freedom = sum(expected) ** 2 / sum(e**2 for e in expected)
     sampling = freedom / max(freedom - 2, freedom / 2) * (as_drawn + sum(expected)) / 2
     misfit = max(np.mean(alpha[1:] ** 2) / precisions[1:].mean(), 1.0)
-    blend = (1 - share) * misfit * posterior + share * sampling
-    np.testing.assert_allclose(found, m / (m - 2) * np.maximum(blend, sampling))
+    prior = misfit * posterior
+    trusted = sampling if picked else (sampling + np.minimum(prior, sampling)) / 2
+    blend = (1 - share) * prior + share * sampling
+    least = (1 - share) * trusted + share * sampling
+    np.testing.assert_allclose(found, m / (m - 2) * np.maximum(blend, least))

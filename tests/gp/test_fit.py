@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from shapiq_oddshap import OddGP
-from shapiq_oddshap.gp import OddGPRecipe, ReweightingOptions
+from shapiq_oddshap.gp import Hints, OddGPRecipe, Pairs, ReweightingOptions, fit_odd_gp
 from shapiq_oddshap.gp.exact_fit import fit_exactly
 from shapiq_oddshap.gp.parts import Product
+from shapiq_oddshap.gp.reweighting import all_combinations
 from shapiq_oddshap.gp.signs import characters, signs
 from tests.gp.enumeration import COALITIONS, SHAPLEY, draw_pairs, fit, half_of_pairs, random_game
 
@@ -163,3 +164,34 @@ def test_variances_of_huge_games_are_infinite_and_no_error():
         40, lambda c: (c @ np.arange(7.0) + c[:, 0] * c[:, 1] * c[:, 2]) * 1e160
     )
     assert np.isinf(variances).all()
+
+
+def test_terms_that_follow_the_noise_are_not_believed():
+    """The proxy picks terms by the same pairs; errors at pairs left out must not look smaller by it."""
+    n, ratios = 11, []
+    triples = all_combinations(np.arange(n), 3)
+    terms = np.zeros((len(triples), n), dtype=bool)
+    np.put_along_axis(terms, triples, values=True, axis=1)
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        rows = draw_pairs(n, 200, rng)
+        noise = rng.normal(size=len(rows))
+        odd = signs(rows) @ rng.normal(size=n) + noise
+        seen = noise @ characters(signs(rows), terms) / len(rows)
+        picked = np.argsort(-np.abs(seen))[:30]
+        hints = Hints(np.ones(n), terms[picked], seen[picked])
+        found = fit_odd_gp(Pairs(rows, odd, 0.0), hints, rng)
+        assert found.n_terms == 0
+        ratios.append(found.error)
+    assert np.mean(ratios) > 0.9
+
+
+def test_terms_stay_where_they_explain_what_there_is():
+    rng = np.random.default_rng(1)
+    n = 11
+    terms = np.array([[i in t for i in range(n)] for t in [(0, 1, 2), (3, 4, 5), (2, 6, 9)]])
+    rows = draw_pairs(n, 70, rng)
+    odd = signs(rows) @ rng.normal(size=n) + characters(signs(rows), terms) @ [2.0, 1.0, 1.0]
+    hints = Hints(np.ones(n), terms, np.ones(3))
+    recipe = OddGPRecipe(reweighting=ReweightingOptions(part_rounds=0, rounds=0))
+    assert fit_odd_gp(Pairs(rows, odd, 0.0), hints, rng, recipe).n_terms == 3
