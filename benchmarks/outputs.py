@@ -47,6 +47,9 @@ MOST_SECONDS = {("OddGP", 15): 0.4, ("OddSHAP", 100): 0.8}
 MANY, MOST_BYTES = 10_000, 10.0
 """Outputs whose memory is measured, and the most of it, in sizes of their values' array."""
 
+_MORE_SEEDS = {4: 5, 10: 3}
+"""So many times the seeds at few evaluations: rows share one design there, and its luck."""
+
 _GAMES = ("estate", TIMED, "distilbert", "vit16", "*local-explanation*")
 _COUNTS = (1, 10, 15, 100)
 _TAKING_TURNS = 3
@@ -69,7 +72,12 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--many", type=int, default=0, help=f"measure the memory of as many outputs, such as {MANY}"
     )
-    command.add_argument("--seeds", type=positive, default=2, help="seeds (default: 2)")
+    command.add_argument(
+        "--seeds",
+        type=positive,
+        default=2,
+        help="seeds at 30 evaluations per player, more at fewer (default: 2)",
+    )
     command.add_argument(
         "--output", type=Path, default=Path("build/benchmarks/outputs"), metavar="DIR",
         help="where results.csv and README.md go (default: %(default)s)",
@@ -180,7 +188,7 @@ def _error_rows(game: str, instances: list[Instance], seeds: int) -> Iterator[tu
             means = [
                 np.exp(np.mean([
                     np.log(np.maximum(errors(instances, factor * instances[0].n, seed, joint=joint) / scales, _SMALLEST))
-                    for seed in range(seeds)
+                    for seed in range(seeds * _MORE_SEEDS.get(factor, 1))
                 ]))
                 for joint in (True, False)
             ]  # fmt: skip

@@ -26,7 +26,7 @@ __all__ = ["fit_pairs_too", "fit_process", "fit_processes"]
 _ROUNDING = 1e-13
 """Relative size of an even component that is none."""
 
-_PROXIES = 16
+_PROXIES = 8
 """Of more outputs, so many principal components stand for all in the proxies' eyes."""
 
 
@@ -161,7 +161,7 @@ def _even_pairs(sample: Sample) -> Pairs:
 
 
 def _few_columns(columns: np.ndarray) -> np.ndarray:
-    """Return columns in units of their own, or principal components of many, ``(<= 16, m)``."""
+    """Return columns in units of their own, or principal components of many, ``(<= 8, m)``."""
     centred = columns - columns.mean(axis=1, keepdims=True)
     centred /= np.abs(centred).max(axis=1, keepdims=True)
     centred /= np.sqrt(np.mean(centred**2, axis=1, keepdims=True))

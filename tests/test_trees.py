@@ -82,6 +82,16 @@ def test_spectrum_against_the_walsh_hadamard_transform(proxy, odd_only):
     np.testing.assert_allclose(spectrum.importance(), np.sqrt(energy), atol=1e-12)
 
 
+@pytest.mark.parametrize("odd_only", [True, False])
+def test_terms_that_are_counted_are_those_that_are_sorted(proxy, odd_only, monkeypatch):
+    leaves, _ = proxy
+    counted = fourier_spectrum(leaves, odd_only=odd_only)
+    monkeypatch.setattr("shapiq_oddshap.trees.spectrum._COUNTED", 0)
+    as_sorted = fourier_spectrum(leaves, odd_only=odd_only)
+    np.testing.assert_array_equal(counted.coefficients, as_sorted.coefficients)
+    np.testing.assert_array_equal(counted.players, as_sorted.players)
+
+
 def test_spectrum_with_more_players_than_bits():
     """The same trees among 7 and among 200 players: the same coefficients on the moved terms."""
     n, wide = 7, 200

@@ -278,6 +278,10 @@ def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> K
     first = options.first(data)
     evidence = Evidence(joint, first)
     centre = evidence.start
+    at_joint, slope = evidence(centre)
+    # a convex function of this curvature at least falls by no more
+    if float(slope @ slope) < 2.0 * options.own_precision * options.least_gain:
+        return joint
 
     def anchored(theta: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = evidence(theta)
@@ -301,8 +305,7 @@ def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> K
     noise_free = found.x[-1] <= log(options.little_noise)
     if noise_free:
         found = searched(found.x, options.first_iterations)
-    gain = anchored(centre)[0] - found.fun
-    if gain < options.least_gain:
+    if at_joint - found.fun < options.least_gain:
         return joint
     kernel = evidence.kernel(found.x)
     if noise_free and first is not data:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Spectrum", "fourier_spectrum"]
 
+_COUNTED = 4
+"""Up to so many sets of players for each addend, these are counted and not sorted."""
+
 
 @dataclass(frozen=True)
 class Spectrum:
@@ -98,9 +101,26 @@ def fourier_spectrum(leaves: Leaves, *, odd_only: bool = True) -> Spectrum:
         sources.append((group, members))
     if not keys:
         return Spectrum(n, np.zeros(0), np.zeros((0, 0), dtype=int))
-    _, first, index = np.unique(np.concatenate(keys), return_index=True, return_inverse=True)
-    added = np.bincount(index.ravel(), np.concatenate(coefficients))
+    first, added = _added_up(np.concatenate(keys), np.concatenate(coefficients), n)
     return Spectrum(n, added, _players_of(first, sources, leaves))
+
+
+def _added_up(keys: np.ndarray, addends: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Add up what has the same key.
+
+    Returns:
+        Where each key is first, in the order of the keys, and the sums, which are added from the
+        first to the last.
+    """
+    if n < 64 and 2**n <= _COUNTED * len(keys):
+        # few sets of players: to count takes a tenth of the time that to sort takes
+        places = keys.astype(np.intp)
+        first = np.full(2**n, -1)
+        first[places[::-1]] = np.arange(len(keys))[::-1]
+        there = np.flatnonzero(first >= 0)
+        return first[there], np.bincount(places, addends)[there]
+    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
+    return first, np.bincount(index.ravel(), addends)
 
 
 def _player_codes(n: int) -> np.ndarray:
