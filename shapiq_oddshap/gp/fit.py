@@ -14,7 +14,7 @@ from shapiq_oddshap.gp.exact_fit import TOLERANCE, ExactFit, fit_exactly
 from shapiq_oddshap.gp.intervals import calibrated_variances
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.observations import Observations
-from shapiq_oddshap.gp.parts import Product
+from shapiq_oddshap.gp.parts import Product, Terms
 from shapiq_oddshap.gp.posterior import Posterior
 from shapiq_oddshap.gp.readout import PAIRWISE, SHAPLEY_VALUES
 from shapiq_oddshap.gp.recipe import OddGPRecipe
@@ -31,7 +31,15 @@ if TYPE_CHECKING:
 
     Clock = Callable[[str], AbstractContextManager[None]]
 
-__all__ = ["OddGPFit", "Pairs", "conclude", "fit_odd_gp", "simple_fit", "starting_kernels"]
+__all__ = [
+    "OddGPFit",
+    "Pairs",
+    "conclude",
+    "fit_odd_gp",
+    "search_kernel",
+    "simple_fit",
+    "starting_kernels",
+]
 
 _FREE_RATES = 0.8
 """Degrees of freedom of a rate and of a variance: the hyperprior takes about a fifth. Where the even
@@ -149,7 +157,7 @@ def fit_odd_gp(
         has_rates = Product in recipe.parts and Product in recipe.even_parts
         twin = even if few and has_rates else None
         if twin is None:
-            kernel = _search(starts, data, recipe)
+            kernel = search_kernel(starts, data, recipe)
         else:
             # rates that few pairs leave open would go where the last bits send them
             both = data.rounded(), twin.over(twin.scale).observations(searched).rounded()
@@ -158,7 +166,7 @@ def fit_odd_gp(
     return conclude(kernel, pairs, sub, recipe, clock, readout=readout, free=free)
 
 
-def _search(starts: tuple[Kernel, ...], data: Observations, recipe: OddGPRecipe) -> Kernel:
+def search_kernel(starts: tuple[Kernel, ...], data: Observations, recipe: OddGPRecipe) -> Kernel:
     """Search for the kernel, and on without the proxy's terms where noise is left (eq. 7).
 
     The proxy picked them by the same pairs, those that follow their noise the best, and the evidence,

@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shapiq_oddshap.gp.evidence import search_alone, search_hyperparameters
-from shapiq_oddshap.gp.fit import conclude, fit_odd_gp, simple_fit, starting_kernels
+from shapiq_oddshap.gp.evidence import search_alone
+from shapiq_oddshap.gp.fit import (
+    conclude,
+    fit_odd_gp,
+    search_kernel,
+    simple_fit,
+    starting_kernels,
+)
 from shapiq_oddshap.gp.observations import Observations
 from shapiq_oddshap.gp.parts import Hints
 from shapiq_oddshap.gp.posterior import Posterior
@@ -82,7 +88,7 @@ def fit_outputs(
         each = (pairs.over(pairs.scale).observations(searched) for pairs in hard)
         targets = np.column_stack([one.targets for one in each])
         data = Observations(hard[0].observations(searched).x, targets)
-        joint = search_hyperparameters(starting_kernels(hints, recipe), data, recipe.search)
+        joint = search_kernel(starting_kernels(hints, recipe), data, recipe)
     shared = _Shared(joint)
     for pairs, fit in zip(outputs, simple, strict=True):
         if fit is not None:
