@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer
 
 from shapiq_oddshap import OddGP, OddSHAP
 from shapiq_oddshap.gp import OddGPRecipe
@@ -77,6 +78,26 @@ def test_games_of_few_interactions_are_recovered_to_rounding(n, active, count, b
     )
     exact = -2 * (beta / terms.sum(axis=1)) @ terms
     np.testing.assert_allclose(phi_of(estimate), exact, atol=1e-9)
+
+
+@pytest.mark.parametrize("row", [2, 4])
+def test_tree_models_are_recovered_to_rounding(row):
+    """Other coalitions give the same values, to the single precision of the model."""
+    xgboost = pytest.importorskip("xgboost")
+    features, classes = load_breast_cancer(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(features))
+    train, explained = order[:400], order[400 + row]
+    model = xgboost.XGBClassifier(random_state=0, n_jobs=1).fit(features[train], classes[train])
+    background, n = features[train[:50]], features.shape[1]
+
+    def game(coalitions):
+        rows = np.where(coalitions[:, None], features[explained], background)
+        margins = model.predict(rows.reshape(-1, n), output_margin=True)
+        return margins.reshape(len(coalitions), -1).mean(axis=1)
+
+    first, second = (OddGP(n, random_state=seed).estimate(2281, game) for seed in (0, 1))
+    assert first.diagnostics.path == second.diagnostics.path == "sparse"
+    np.testing.assert_allclose(phi_of(first.values), phi_of(second.values), atol=1e-6)
 
 
 def test_variances_are_zero_where_values_are_exact_and_scale_with_the_game():

@@ -26,6 +26,9 @@ __all__ = ["Evidence", "SearchOptions", "climb", "maximise_evidence", "search_hy
 
 _MOST_NOISE = 10.0
 
+_TO_THE_END = 1e-7
+"""The tolerance of a search that its iterations alone end."""
+
 
 @dataclass(frozen=True)
 class SearchOptions:
@@ -40,7 +43,8 @@ class SearchOptions:
             that: a step costs the cube of the pairs.
         first_iterations: Upper bound on the iterations on those, from the kernel without the parts of
             the size.
-        sized_iterations: The same, from the kernel with them; half of it where there is little noise.
+        sized_iterations: The same, from the kernel with them; where there is little noise half of it,
+            from where the others have been found.
         little_noise: Up to this noise, relative to the targets, the first search goes on for as
             long again: where there is none, its optimum is farther away, and a search with the parts
             of the size would be taken although they are not needed. The own search of one of several
@@ -56,7 +60,7 @@ class SearchOptions:
             maximum on.
         own_precision: Precision of the hyperprior that pulls its logarithms to that.
         tolerance: A search ends where an iteration lowers the value by less than this share of it:
-            past some fifteen iterations the rest is hundredths of nats.
+            past some fifteen iterations the rest is hundredths of nats, unless there is no noise.
         least_gain: Nats that the evidence of an output has to gain for a kernel of its own.
     """
 
@@ -251,8 +255,10 @@ def search_hyperparameters(
     found = [search(plain, first, options.first_iterations)]
     iterations = options.sized_iterations
     if found[0][0].noise <= options.little_noise:
-        found = [search(found[0][0], first, options.first_iterations)]
-        iterations //= 2  # what has little left to explain shows soon
+        # the way on is long and flat, and a game of few terms is recovered from its end alone
+        found = [maximise_evidence(found[0][0], first, options, options.first_iterations)]
+        sized = [start.over(found[0][0]) for start in sized]
+        iterations //= 2
     found += [search(start, first, iterations) for start in sized]
     kernel, _ = min(found, key=lambda pair: pair[1])
     if first is not data:
@@ -291,20 +297,20 @@ def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> K
             gradient + options.own_precision * step,
         )
 
-    def searched(start: np.ndarray, iterations: int) -> OptimizeResult:
+    def searched(start: np.ndarray, iterations: int, tolerance: float) -> OptimizeResult:
         return minimize(
             anchored,
             start,
             jac=True,
             method="L-BFGS-B",
             bounds=evidence.bounds(options.noise_floor),
-            options={"maxiter": iterations, "ftol": options.tolerance},
+            options={"maxiter": iterations, "ftol": tolerance},
         )
 
-    found = searched(centre, options.own_iterations)
+    found = searched(centre, options.own_iterations, options.tolerance)
     noise_free = found.x[-1] <= log(options.little_noise)
     if noise_free:
-        found = searched(found.x, options.first_iterations)
+        found = searched(found.x, options.first_iterations, _TO_THE_END)
     if at_joint - found.fun < options.least_gain:
         return joint
     kernel = evidence.kernel(found.x)

@@ -62,6 +62,13 @@ class Kernel:
         """Return the kernel without the part of a kind, if it has one."""
         return replace(self, parts=tuple(part for part in self.parts if type(part) is not kind))
 
+    def over(self, other: Kernel) -> Kernel:
+        """Return the kernel with another's parts and noise, and besides those parts its own."""
+        kernel = self
+        for part in other.parts:
+            kernel = kernel.with_part(part)
+        return kernel.with_noise(other.noise)
+
     def with_noise(self, noise: float) -> Kernel:
         """Return the kernel with another noise."""
         return replace(self, noise=noise)
