@@ -39,9 +39,8 @@ def calibrated_variances(
     process leaves to noise. Where it interpolates (q near 0) the posterior variance holds, scaled up
     if the leave-one-out residuals are larger than it says; where it smooths (q near 1) the estimate
     is a correction of a fixed model, and the sampling variance of the correction holds. Less than
-    that of what is added is not claimed, as it asks nothing of the prior: for a single player, of
-    what the process interpolates no less than halfway down to the posterior variance, where no
-    single term was picked by the same pairs.
+    that of what is added, which asks nothing of the prior, is not claimed where the pairs themselves
+    have picked single terms, nor for pairs of players.
 
     Args:
         posterior: The process on the pairs ``sub``.
@@ -72,12 +71,10 @@ def calibrated_variances(
     prior = misfit * readout.variances(posterior)
     if correction is not None and prior.any():
         prior *= max(1.0 - credibility * float(correction @ correction) / float(prior.sum()), 0.0)
-    trusted = sampling
-    if correction is None and posterior.kernel.find(Terms) is None:
-        trusted = 0.5 * (sampling + np.minimum(prior, sampling))
-    least = credibility**2 * ((1.0 - share) * trusted + share * sampling)
     blend = (1.0 - corrected) * prior + corrected * sampling
-    return fitted * np.maximum(blend, least)
+    if correction is None and posterior.kernel.find(Terms) is None:
+        return fitted * blend
+    return fitted * np.maximum(blend, credibility**2 * sampling)
 
 
 def sampling_variances(

@@ -66,7 +66,7 @@ class RecoveryOptions:
     most_pairs: int = 1500
     candidates_per_pair: int = 3
     terms_per_pair: float = 0.25
-    pursuits: int = 24
+    pursuits: int = 48
     certain_pairs: float = 4.0
 
     def certain(self, terms: int, pairs: int) -> bool:

@@ -73,7 +73,7 @@ def test_sampling_variances_hold_for_a_player_whom_no_small_coalition_holds():
 @pytest.mark.parametrize("noise", [0.0, 0.4, 1e6])
 @pytest.mark.parametrize("picked", [False, True])
 def test_variances_against_equation_17_written_out(noise, picked):
-    """Where no term was picked, the posterior variance is trusted halfway below the sampling one."""
+    """Where the pairs have picked terms, no less than the sampling variance is claimed."""
     n, rng = 5, np.random.default_rng(3)
     rows = draw_pairs(n, 9, rng)
     m = len(rows)
@@ -100,8 +100,6 @@ def test_variances_against_equation_17_written_out(noise, picked):
     freedom = sum(expected) ** 2 / sum(e**2 for e in expected)
     sampling = freedom / max(freedom - 2, freedom / 2) * (as_drawn + sum(expected)) / 2
     misfit = max(np.mean(alpha[1:] ** 2) / precisions[1:].mean(), 1.0)
-    prior = misfit * posterior
-    trusted = sampling if picked else (sampling + np.minimum(prior, sampling)) / 2
-    blend = (1 - share) * prior + share * sampling
-    least = (1 - share) * trusted + share * sampling
-    np.testing.assert_allclose(found, m / (m - 2) * np.maximum(blend, least))
+    blend = (1 - share) * misfit * posterior + share * sampling
+    expected = np.maximum(blend, sampling) if picked else blend
+    np.testing.assert_allclose(found, m / (m - 2) * expected)

@@ -64,7 +64,7 @@ def test_a_recovered_function_is_certain_if_fewer_pairs_tell_it_too():
         recipe = OddGPRecipe(recovery=RecoveryOptions(certain_pairs=certain_pairs))
         return OddGP(_N, recipe=recipe, random_state=0).estimate(budget, game)
 
-    alone, confirmed = estimate(160, np.inf), estimate(200, np.inf)
+    alone, confirmed = estimate(160, np.inf), estimate(220, np.inf)
     assert alone.diagnostics.path == confirmed.diagnostics.path == "sparse"
     np.testing.assert_allclose(
         alone.values.get_n_order_values(1), confirmed.values.get_n_order_values(1), atol=1e-10
