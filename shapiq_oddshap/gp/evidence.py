@@ -40,15 +40,14 @@ class SearchOptions:
         most_pairs: So many at most.
         iterations: Upper bound on the quasi-Newton iterations there.
         first_pairs: Half of them make the start, but so many at most, and no fewer than a quarter of
-            that: a step costs the cube of the pairs.
+            that: a step costs the cube of the pairs. Where there is little noise it is so many.
         first_iterations: Upper bound on the iterations on those, from the kernel without the parts of
             the size.
         sized_iterations: The same, from the kernel with them; where there is little noise half of it,
             from where the others have been found.
         little_noise: Up to this noise, relative to the targets, the first search goes on for as
-            long again: where there is none, its optimum is farther away, and a search with the parts
-            of the size would be taken although they are not needed. The own search of one of several
-            outputs goes on as well.
+            long again, and so does that of one of several outputs: where there is none, the optimum
+            is far away on a flat way, and parts of the size would be taken that are not needed.
         shrinkage: Precision of the hyperprior that pulls ``log a_i`` to their mean: Student's, since
             a few players may stand far out.
         freedom: Its degrees of freedom.
@@ -70,7 +69,7 @@ class SearchOptions:
     first_pairs: int = 400
     first_iterations: int = 30
     sized_iterations: int = 20
-    little_noise: float = 1e-4
+    little_noise: float = 1e-3
     shrinkage: float = 2.0
     freedom: float = 3.0
     usual_noise: float = 1e-2
@@ -256,6 +255,7 @@ def search_hyperparameters(
     iterations = options.sized_iterations
     if found[0][0].noise <= options.little_noise:
         # the way on is long and flat, and a game of few terms is recovered from its end alone
+        first = data.first(options.first_pairs)
         found = [maximise_evidence(found[0][0], first, options, options.first_iterations)]
         sized = [start.over(found[0][0]) for start in sized]
         iterations //= 2
