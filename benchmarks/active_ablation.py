@@ -100,7 +100,7 @@ class SinglesOddGP(OddGPOnF):
             batch = min(2 * options.batch(len(rows) // 2), wanted + 2 - len(rows))
             data, _ = _data_on_f(rows, values)
             kernel = maximise_evidence(kernel, data, SearchOptions(), iterations)[0]
-            iterations = options.more_iterations
+            iterations = 2
             sampler = UnpairedCoalitionSampler(n, random_state=int(rng.integers(2**31)))
             sampler.sample(min(_POOL, 2**n))
             pool = sampler.coalitions_matrix[2:]
@@ -164,7 +164,7 @@ VARIANTS: dict[str, Variant] = {
     "batches: a third": _changed("batch", share=0.33),
     "candidates: 20 of a size": _changed("pool", candidates=20, per_seat=2),
     "candidates: 500 of a size": _changed("pool", candidates=500),
-    "evidence: 8 steps at every batch": _changed("search", more_iterations=8),
+    "evidence: 8 steps at every batch": _changed("search", growth=1.0, more_iterations=8),
     "kernel: main effects alone": _changed("parts", parts=(MainEffects,)),
     "kernel: product alone": _changed("parts", parts=(Product,)),
     "kernel: changing main effects too": _changed(

@@ -162,7 +162,7 @@ def is_ours(name: str) -> bool:
 
 
 def is_ablation(name: str) -> bool:
-    """Return whether a method is OddSHAP with one choice changed, which has its own command."""
+    """Return whether a method is a variant of OddSHAP, which the curves leave out."""
     return name.startswith("oddshap-")
 
 

@@ -1,6 +1,6 @@
 """Which pairs would tell the most: greedy choice by the variance of the Shapley values that they lower.
 
-Equations 22 and 23 of ``docs/odd-gp.md``.
+Equations 24 and 25 of ``docs/odd-gp.md``.
 """
 
 from __future__ import annotations

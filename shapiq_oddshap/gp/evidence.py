@@ -26,7 +26,7 @@ __all__ = ["Evidence", "SearchOptions", "climb", "maximise_evidence", "search_hy
 
 _MOST_NOISE = 10.0
 
-_TO_THE_END = 1e-7
+_TO_THE_END = 1e-9
 """The tolerance of a search that its iterations alone end."""
 
 
@@ -39,8 +39,8 @@ class SearchOptions:
             a third of all where that is more, since the time of all that follows grows with them.
         most_pairs: So many at most.
         iterations: Upper bound on the quasi-Newton iterations there.
-        first_pairs: Half of them make the start, but so many at most, and no fewer than a quarter of
-            that: a step costs the cube of the pairs. Where there is little noise it is so many.
+        first_pairs: So many of them make the start at most, since a step costs the cube of the pairs,
+            and a quarter of that at least. In between it is half of all, or all but half of that.
         first_iterations: Upper bound on the iterations on those, from the kernel without the parts of
             the size.
         sized_iterations: The same, from the kernel with them; where there is little noise half of it,
@@ -69,7 +69,7 @@ class SearchOptions:
     first_pairs: int = 400
     first_iterations: int = 30
     sized_iterations: int = 20
-    little_noise: float = 1e-3
+    little_noise: float = 1e-4
     shrinkage: float = 2.0
     freedom: float = 3.0
     usual_noise: float = 1e-2
@@ -86,7 +86,8 @@ class SearchOptions:
 
     def first(self, data: Observations) -> Observations:
         """Return those that make the start."""
-        return data.first(min(max(self.first_pairs // 4, data.pairs // 2), self.first_pairs))
+        most, pairs = self.first_pairs, data.pairs
+        return data.first(min(max(most // 4, pairs // 2, pairs - most // 2), most))
 
 
 class Evidence:
@@ -255,9 +256,8 @@ def search_hyperparameters(
     iterations = options.sized_iterations
     if found[0][0].noise <= options.little_noise:
         # the way on is long and flat, and a game of few terms is recovered from its end alone
-        first = data.first(options.first_pairs)
         found = [maximise_evidence(found[0][0], first, options, options.first_iterations)]
-        sized = [start.over(found[0][0]) for start in sized]
+        sized = [start.with_parts_of(found[0][0]) for start in sized]
         iterations //= 2
     found += [search(start, first, iterations) for start in sized]
     kernel, _ = min(found, key=lambda pair: pair[1])
@@ -285,7 +285,7 @@ def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> K
     evidence = Evidence(joint, first)
     centre = evidence.start
     at_joint, slope = evidence(centre)
-    # a convex function of this curvature at least falls by no more
+    # a convex evidence could gain no more than this against the hyperprior's curvature
     if float(slope @ slope) < 2.0 * options.own_precision * options.least_gain:
         return joint
 
@@ -353,7 +353,7 @@ def maximise_evidence(
     data: Observations,
     options: SearchOptions,
     iterations: int,
-    tolerance: float = 1e-9,
+    tolerance: float = _TO_THE_END,
 ) -> tuple[Kernel, float]:
     """Return the kernel of the largest evidence near one, and minus its logarithm.
 

@@ -46,7 +46,8 @@ _FREE_RATES = 0.8
 values help to find them it is none, by the coverage of intervals on the chosen instances."""
 
 _LEFT_OUT = 5
-"""Every so many pairs one is left out to see whether the others tell a function too."""
+"""Every so many pairs one is left out to see whether the others tell a function too: pairs are in
+order of their sizes, so that each size loses its share."""
 
 
 @dataclass(frozen=True)
@@ -173,10 +174,10 @@ def search_kernel(starts: tuple[Kernel, ...], data: Observations, recipe: OddGPR
     which takes them for given, believes in them. Where nearly all is explained they are no noise.
     """
     kernel = search_hyperparameters(starts, data, recipe.search)
-    if kernel.noise <= recipe.reweighting.most_noise or kernel.find(Terms) is None:
+    plain = kernel.without(Terms)
+    if kernel.noise <= recipe.reweighting.most_noise or len(plain.parts) in (0, len(kernel.parts)):
         return kernel
     options = recipe.search
-    plain = kernel.without(Terms)
     return maximise_evidence(plain, data, options, options.iterations, options.tolerance)[0]
 
 
@@ -291,13 +292,13 @@ def _is_certain(
 ) -> bool:
     """Tell whether a function found is the game: four fifths of the pairs tell it too.
 
-    That is not asked of a function of few terms.
+    With ``certain_pairs`` pairs per term that is not asked.
 
     Args:
         exact: The function.
         kernel: The kernel before any term had a variance of its own.
         pairs: All pairs.
-        sub: Those that were searched.
+        sub: Those that the process is conditioned on.
         recipe: The recipe.
         clock: Times the stages.
         readout: What is read off.
@@ -307,13 +308,14 @@ def _is_certain(
         return True
     kept = np.arange(count) % _LEFT_OUT != 0
     rest = replace(pairs, coalitions=pairs.coalitions[kept], targets=pairs.targets[kept])
-    searched = np.flatnonzero(np.isin(np.arange(count), sub)[kept])
-    _, again = _recover(kernel, rest, searched, recipe, clock, readout)
+    if rest.largest == 0.0:
+        return False
+    sub_of_rest = np.flatnonzero(np.isin(np.arange(count), sub)[kept])
+    _, again = _recover(kernel, rest, sub_of_rest, recipe, clock, readout)
     if again is None:
         return False
     change = again.values * rest.largest - exact.values * pairs.largest
-    largest = float(np.abs(exact.values).max(initial=0.0)) * pairs.largest
-    return bool(np.abs(change).max(initial=0.0) <= TOLERANCE * largest)
+    return bool(np.abs(change).max(initial=0.0) <= TOLERANCE * pairs.largest)
 
 
 def _read_out(

@@ -38,9 +38,9 @@ def calibrated_variances(
     variances ``1 / c``, and ``q``, the mean of ``noise * c``, is the share of the data that the
     process leaves to noise. Where it interpolates (q near 0) the posterior variance holds, scaled up
     if the leave-one-out residuals are larger than it says; where it smooths (q near 1) the estimate
-    is a correction of a fixed model, and the sampling variance of the correction holds. Less than
-    that of what is added, which asks nothing of the prior, is not claimed where the pairs themselves
-    have picked single terms, nor for pairs of players.
+    is a correction of a fixed model, and the sampling variance of the correction holds. No
+    less than that of what is added, which asks nothing of the prior, is claimed for pairs of players,
+    and for single ones where single terms were picked by the same pairs.
 
     Args:
         posterior: The process on the pairs ``sub``.

@@ -62,8 +62,8 @@ class Kernel:
         """Return the kernel without the part of a kind, if it has one."""
         return replace(self, parts=tuple(part for part in self.parts if type(part) is not kind))
 
-    def over(self, other: Kernel) -> Kernel:
-        """Return the kernel with another's parts and noise, and besides those parts its own."""
+    def with_parts_of(self, other: Kernel) -> Kernel:
+        """Return the kernel with another's parts and noise, and its own parts of other kinds."""
         kernel = self
         for part in other.parts:
             kernel = kernel.with_part(part)

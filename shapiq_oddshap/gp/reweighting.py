@@ -54,7 +54,8 @@ class ReweightingOptions:
         product_share: What the product part (and that of pairs) keeps of its variance in the first
             round on the part.
         terms_per_pair: Explicit terms kept, per pair.
-        most_noise: Above this noise, relative to the targets, there are no rounds: there the
+        most_noise: Above this noise, relative to the targets, there are no rounds, and the proxy's
+            terms are taken out: there the
             coefficients are not sparse, and variances of their own only follow the noise.
         pairs_per_player: With fewer pairs there are none: they would follow the sample.
         part_pairs: Pairs of the part, or ``pairs_per_player`` times the players if that is more.

@@ -186,7 +186,7 @@ def proxy_regressor(params: Mapping[str, Any] | None) -> lightgbm.LGBMRegressor:
 
 
 def checked_params(params: Mapping[str, Any], n: int) -> dict[str, Any]:
-    """Return LightGBM parameters by their main names, once a tree was grown with them.
+    """Return LightGBM parameters by their main names, once one of the trees was grown with them.
 
     Args:
         params: The parameters, by any of their names.

@@ -62,6 +62,12 @@ def test_parts_are_found_and_replaced_by_their_kind(kernel):
     alone = Kernel(N, (MainEffects(1.0),), 0.1)
     assert alone.find(Terms) is None
     assert len(alone.with_part(kernel.find(Terms)).parts) == 2
+    assert kernel.without(Terms).find(Terms) is None
+    assert len(kernel.without(Terms).parts) == len(kernel.parts) - 1
+    taken = kernel.with_parts_of(alone)
+    assert taken.noise == alone.noise
+    assert taken.find(MainEffects) is alone.find(MainEffects)
+    assert len(taken.parts) == len(kernel.parts)
     with pytest.raises(AttributeError):
         kernel.noise = 0.5
 

@@ -266,6 +266,7 @@ def _slope_of_log_largest(value: float, parity: Parity) -> float:
 def legendre(count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the nodes and weights of Gauss-Legendre quadrature on [-1, 1], ``(count,)`` each."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
+    nodes.flags.writeable = weights.flags.writeable = False  # all callers share them
     return nodes, weights
 
 

@@ -147,10 +147,8 @@ def _members(x: np.ndarray) -> np.ndarray:
 
 def _scale(rates: np.ndarray, parity: Parity) -> float:
     """Return what makes the part one at the grand coalition, given factors of ``exp(-sum b)``."""
-    smallest = np.exp(-rates.sum())
-    return float(
-        1.0 / (1.0 + 3.0 * smallest) if parity == "even" else -1.0 / np.expm1(-rates.sum())
-    )
+    end = float(rates.sum())
+    return float(1.0 / (1.0 + 3.0 * np.exp(-end)) if parity == "even" else -1.0 / np.expm1(-end))
 
 
 def _ends(x: np.ndarray, rates: np.ndarray) -> np.ndarray:
@@ -177,7 +175,7 @@ class _OnRows(OnRows):
     """The part on the rows of a search."""
 
     def __init__(self, x: np.ndarray, parity: Parity) -> None:
-        """Keep the sign rows, shape ``(m, n)``."""
+        """Keep the sign rows, shape ``(m, n)``, and the half."""
         self._x = x
         self._parity = parity
 
