@@ -160,7 +160,7 @@ class FourierRegression(ShapleyApproximator):
         self.sizes = sizes
         self.sampler = sampler
         proxy = self._resolved().proxy  # refuses what is no strategy
-        if proxy is not None and proxy.params is not None:
+        if proxy is not None and proxy.params not in (None, self.proxy_params):
             trees.checked_params(proxy.params, n)
 
     @classmethod

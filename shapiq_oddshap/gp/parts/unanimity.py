@@ -88,10 +88,8 @@ class Unanimity(Part):
         """Add the same integral over all players with ``-log t``; see :class:`Part`."""
         if self.parity == "even":
             return
-        scale = 4.0 * self.variance * _scale(self.rates, self.parity)
-        t, weights = logarithmic()
-        logarithms, slopes = self._at(t)
-        out += (scale * weights * np.exp(logarithms.sum(axis=1) - self.rates.sum())) @ slopes
+        density, slopes = self._prior_nodes()
+        out += density @ slopes
 
     def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
         """Add the integral of equation 7 of ``docs/interactions.md``; see :class:`Part`."""
@@ -128,11 +126,15 @@ class Unanimity(Part):
         """Add the same integral over all players with ``-log t``; see :class:`Part`."""
         if self.parity == "odd":
             return
+        density, slopes = self._prior_nodes()
+        out += (slopes.T * density) @ slopes
+
+    def _prior_nodes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weight of all players and the slopes of each at the nodes, by row."""
         scale = 4.0 * self.variance * _scale(self.rates, self.parity)
         t, weights = logarithmic()
         logarithms, slopes = self._at(t)
-        density = scale * weights * np.exp(logarithms.sum(axis=1) - self.rates.sum())
-        out += (slopes.T * density) @ slopes
+        return scale * weights * np.exp(logarithms.sum(axis=1) - self.rates.sum()), slopes
 
     def _at(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return ``log(1 + t g)`` and ``g / (1 + t g)`` for the growths ``g = e^b - 1``, by row."""
