@@ -8,6 +8,7 @@ hold nearly (``docs/odd-gp.md``).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
@@ -27,14 +28,28 @@ from shapiq_oddshap.gp.parts import (
     SizeSteps,
 )
 from shapiq_oddshap.gp.posterior import Posterior
-from shapiq_oddshap.sampling import drawn_pairs, pairs_of_size, pairs_per_size, row_keys
+from shapiq_oddshap.null_players import relevant_players
+from shapiq_oddshap.sampling import (
+    distinct_rows,
+    drawn_pairs,
+    pairs_of_size,
+    pairs_per_size,
+    row_keys,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from shapiq_oddshap.gp.parts import Part
 
-__all__ = ["ChoiceOptions", "chosen_pairs", "next_drawn", "spread", "without"]
+__all__ = [
+    "ChoiceOptions",
+    "chosen_pairs",
+    "next_drawn",
+    "smaller_members",
+    "spread",
+    "without",
+]
 
 _CANDIDATES = 5000
 """Candidates of a size at most, beside the pairs that there are: a large batch asks for more."""
@@ -139,8 +154,11 @@ def chosen_pairs(
     """
     most = 2 ** (n - 1) - 1
     wanted, start = min(budget // 2 - 1, most), min(max(int(options.start * n), 1), most)
+    ends = np.array([[False] * n, [True] * n])
     if wanted == 0 or not options.goes_on(n, start):
-        yield _members(drawn_pairs(n, wanted, entropy))
+        pairs = drawn_pairs(n, min(wanted, _first_proof(n)), entropy)
+        values = yield np.concatenate([ends, _members(pairs)])
+        yield from _next_pairs(pairs, values, wanted, entropy)
         return 0
     kernel, iterations, searched = options.kernel(n), options.iterations, 0
     sequences = _Sequences(n, entropy)
@@ -149,10 +167,10 @@ def chosen_pairs(
     # all players are equal yet: of equal gains the first wins, and whole sizes come in order
     first = np.random.default_rng(entropy).permutation(first)
     pairs = spread(kernel, np.zeros((0, n), dtype=bool), first, counts)[:wanted]
-    values = yield np.concatenate([[[False] * n, [True] * n], _members(pairs)])
-    half_total, odd = 0.5 * (values[1] - values[0]), _odd(values[2:])
+    values = yield np.concatenate([ends, _members(pairs)])
+    half_total = 0.5 * (values[1] - values[0])
     while len(pairs) < wanted and options.goes_on(n, len(pairs)):
-        data = Observations.of(pairs, odd, half_total)
+        data = Observations.of(pairs, _odd(values[2:]), half_total)
         # rounded, so that the same game in other units, whose last bits differ, has the same choices
         data = replace(data, targets=_in_own_units(data.targets)).rounded()
         if data.targets.size == 0:
@@ -165,12 +183,98 @@ def chosen_pairs(
         candidates = without(sequences.first(enough * (after > counts)), pairs)
         posterior = Posterior.of(kernel, data)
         new = candidates[choose(posterior, candidates, after - counts, wanted - len(pairs))]
-        odd = np.concatenate([odd, _odd((yield _members(new)))])
+        values = np.concatenate([values, (yield _members(new))])
         pairs, counts = np.concatenate([pairs, new]), after
-    chosen = len(pairs)
-    if len(pairs) < wanted:
-        yield _members(next_drawn(pairs, counts, pairs_per_size(n, wanted), entropy))
-    return chosen
+    yield from _next_pairs(pairs, values, wanted, entropy)
+    return len(pairs)
+
+
+def _next_pairs(
+    pairs: np.ndarray, values: np.ndarray, wanted: int, entropy: int
+) -> Generator[np.ndarray, np.ndarray, None]:
+    """Ask for drawn pairs, and for those of fewer players as soon as others are proven to be null.
+
+    Once all coalitions of the others are known, pairs of all players go on to put that to the test.
+
+    Args:
+        pairs: What was asked for so far, shape ``(m, n)``.
+        values: The values of ∅, of [n], and of their members.
+        wanted: How many pairs there are to be.
+        entropy: The seed of the sizes' random sequences.
+    """
+    n = pairs.shape[1]
+    next_proof = _first_proof(n)
+    while len(pairs) < wanted:
+        if len(pairs) >= next_proof:
+            next_proof = 2 * len(pairs)
+            rows = np.concatenate([[[False] * n, [True] * n], _members(pairs)])
+            players = relevant_players(rows, _one_output(values))
+            if not players.all():
+                new = _pairs_among(players, pairs, wanted - len(pairs), entropy)
+                yield _members(new)
+                pairs, next_proof = np.concatenate([pairs, new]), wanted
+        new = _pairs_among(np.ones(n, dtype=bool), pairs, min(wanted, next_proof) - len(pairs), entropy)
+        values = np.concatenate([values, (yield _members(new))])
+        pairs = np.concatenate([pairs, new])
+
+
+def _first_proof(n: int) -> int:
+    """Return the number of pairs from which on players may be proven to be null."""
+    return 5 * n
+
+
+def _pairs_among(players: np.ndarray, pairs: np.ndarray, count: int, entropy: int) -> np.ndarray:
+    """Return pairs of some players that are not known yet: those that would be drawn next.
+
+    All other players are in the second member.
+
+    Args:
+        players: A boolean per player, shape ``(n,)``.
+        pairs: The pairs that are known, shape ``(m, n)``.
+        count: Pairs that are wanted.
+        entropy: The seed of the sizes' random sequences.
+
+    Returns:
+        So many pairs, or all that there are if those are fewer.
+    """
+    n = int(players.sum())
+    known = smaller_members(pairs[:, players])
+    known = distinct_rows(known[known.any(axis=1)])
+    counts = np.bincount(known.sum(axis=1), minlength=n // 2 + 1)
+    count = min(count, 2 ** (n - 1) - 1 - len(known))
+    new = np.zeros((count, len(players)), dtype=bool)
+    if count == 0:
+        return new
+    # as many by size as there are of a sample that is large enough, where there are not more yet
+    total = bisect_left(
+        range(len(known) + count),
+        len(known) + count,
+        key=lambda total: int(np.maximum(pairs_per_size(n, total), counts).sum()),
+    )
+    after = np.maximum(pairs_per_size(n, total), counts)
+    new[:, players] = next_drawn(known, counts, after, entropy)
+    return new
+
+
+def smaller_members(pairs: np.ndarray) -> np.ndarray:
+    """Return the smaller member of each pair, of equal ones that with the last player in it.
+
+    So are those that are drawn.
+    """
+    n, sizes = pairs.shape[1], pairs.sum(axis=1)
+    other = (2 * sizes > n) | ((2 * sizes == n) & ~pairs[:, -1])
+    return pairs ^ other[:, None]
+
+
+def _one_output(values: np.ndarray) -> np.ndarray:
+    """Return one output that changes wherever any of several does, ``(m,)``."""
+    if values.ndim == 1:
+        return values
+    centred = values - values[0]
+    largest = np.abs(centred).max(axis=0)
+    largest[largest == 0] = 1.0
+    mixed: np.ndarray = (centred / largest) @ np.random.default_rng(0).normal(size=values.shape[1])
+    return mixed
 
 
 def spread(

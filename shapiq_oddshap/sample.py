@@ -86,6 +86,24 @@ class Sample:
         vars(other)["_design"] = self._design  # where the cached property looks first
         return other
 
+    def among(self, players: np.ndarray) -> Sample:
+        """Return the sample of the game of some players, the others being null.
+
+        Args:
+            players: A boolean per player, shape ``(n,)``.
+
+        Returns:
+            Every distinct coalition once, with the mean of its values and the sum of its weights.
+        """
+        rows = self.coalitions[:, players]
+        _, first, place = np.unique(row_keys(rows), return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        count = np.bincount(place.ravel())[order]
+        centred = np.bincount(place.ravel(), self.values - self.empty_value)[order] / count
+        weights = np.bincount(place.ravel(), self.weights)[order]
+        weights[:2] = 0.0
+        return Sample(rows[first[order]], centred + self.empty_value, weights)
+
     def component(self, parity: Literal["odd", "even"]) -> Component:
         """Return the odd or the even component, one row per complementary pair.
 

@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from shapiq_oddshap.choosing import next_drawn, spread, without
+from shapiq_oddshap.choosing import next_drawn, smaller_members, spread, without
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.parts import MainEffects, Product
 from shapiq_oddshap.sampling import (
@@ -84,7 +84,7 @@ def spread_pairs(n: int, pairs: int, entropy: int) -> np.ndarray:
     while _length(n, stage) < min(pairs, most):
         stage += 1
     order = np.random.default_rng([entropy, n]).permutation(n)
-    chosen = _smaller(_stage(n, stage)[:pairs, order])
+    chosen = smaller_members(_stage(n, stage)[:pairs, order])
     if pairs <= most:
         return chosen
     counts, after = (pairs_per_size(n, count) for count in (most, pairs))
@@ -120,13 +120,3 @@ def _prior(n: int) -> Kernel:
     """Return the prior, in which players are almost alike."""
     rates = _RATE * (1.0 + _UNLIKE * np.arange(n) / n)
     return Kernel(n, (MainEffects(_MAIN_EFFECTS), Product(1.0, rates)), _NOISE)
-
-
-def _smaller(pairs: np.ndarray) -> np.ndarray:
-    """Return the smaller member of each pair, of equal ones that with the last player in it.
-
-    So are those that are drawn.
-    """
-    n, sizes = pairs.shape[1], pairs.sum(axis=1)
-    other = (2 * sizes > n) | ((2 * sizes == n) & ~pairs[:, -1])
-    return pairs ^ other[:, None]
