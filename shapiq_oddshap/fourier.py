@@ -7,6 +7,7 @@ players.
 
 from __future__ import annotations
 
+from itertools import chain, combinations
 from typing import TypeAlias
 
 import numpy as np
@@ -14,12 +15,14 @@ from scipy import sparse
 
 __all__ = [
     "Terms",
-    "pair_indices",
-    "pairwise_interactions",
+    "carrying_terms",
+    "interactions",
     "parities",
     "shapley_values",
     "singletons",
     "sparse_singletons",
+    "subsets",
+    "sums_of_products",
 ]
 
 Terms: TypeAlias = np.ndarray | sparse.csr_array
@@ -93,37 +96,78 @@ def shapley_values(coefficients: np.ndarray, terms: Terms) -> np.ndarray:
     return 0.0 - 2.0 * np.bincount(players, np.repeat(shares, orders), minlength=terms.shape[1])
 
 
-def pair_indices(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the players of all pairs in the order of ``itertools.combinations``.
+def subsets(n: int, order: int) -> tuple[np.ndarray, ...]:
+    """Return the players of all sets of an order, in the order of ``itertools.combinations``.
 
     Args:
         n: Number of players.
+        order: How many players a set has.
 
     Returns:
-        The first and the second players, two arrays of shape ``(n (n - 1) / 2,)``.
+        The first players, the second ones and so on, ``order`` arrays of shape ``(p,)``.
+
+    Examples:
+        >>> [players.tolist() for players in subsets(3, 2)]
+        [[0, 0, 1], [1, 2, 2]]
     """
-    first, second = np.triu_indices(n, 1)
-    return first, second
+    flat = np.fromiter(chain.from_iterable(combinations(range(n), order)), dtype=np.intp)
+    return tuple(np.ascontiguousarray(flat.reshape(-1, order).T))
 
 
-def pairwise_interactions(coefficients: np.ndarray, terms: np.ndarray) -> np.ndarray:
-    """Read pairwise Shapley interactions off: SII_ij = 4 Σ_{T∋i,j, |T| even} β_T / (|T| - 1).
+def sums_of_products(weights: np.ndarray, factors: np.ndarray, order: int) -> np.ndarray:
+    """Return ``sum_j w_j F_ja F_jb ...`` for all a, b, ...: one matrix product, or n of order three.
 
-    Odd terms carry none of them (``docs/interactions.md``, equation 1) and are left out.
+    Args:
+        weights: Weights of the rows, shape ``(m,)``.
+        factors: F, shape ``(m, n)``.
+        order: How many factors a product has.
+
+    Returns:
+        The sums, an array of so many axes of length n.
+    """
+    if order == 0:
+        return np.array(weights.sum())
+    if order == 1:
+        return np.asarray(weights @ factors)
+    if order == 2:
+        return np.asarray((factors * weights[:, None]).T @ factors)
+    return np.stack([sums_of_products(weights * f, factors, order - 1) for f in factors.T])
+
+
+def interactions(coefficients: np.ndarray, terms: np.ndarray, order: int) -> np.ndarray:
+    """Read Shapley interactions off: SII_A = (-2)^k Σ_{T⊇A} β_T / (|T| - k + 1), |A| = k.
+
+    Terms of the other parity carry none of them (``docs/interactions.md``, equation 1) and are left
+    out.
 
     Args:
         coefficients: Fourier coefficients β_T, shape ``(n_terms,)``.
         terms: Their terms as boolean rows, shape ``(n_terms, n)``.
+        order: k.
 
     Returns:
-        The interactions in the unit of the coefficients and the order of :func:`pair_indices`.
+        The interactions in the unit of the coefficients and the order of :func:`subsets`.
 
     Examples:
-        >>> pairwise_interactions(np.array([1.0, 3.0]), np.array([[1, 1, 0], [1, 0, 1]], bool))
+        >>> interactions(np.array([1.0, 3.0]), np.array([[1, 1, 0], [1, 0, 1]], bool), 2)
         array([ 4., 12.,  0.])
     """
+    carrying, divisors = carrying_terms(terms, order)
+    shares = (-2.0) ** order * coefficients[carrying] / divisors
+    sums = sums_of_products(shares, terms[carrying].astype(float), order)
+    return np.asarray(sums[subsets(terms.shape[1], order)])
+
+
+def carrying_terms(terms: np.ndarray, order: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return which terms carry interactions of an order k, and ``|T| - k + 1`` of those.
+
+    Args:
+        terms: Terms as boolean rows, shape ``(n_terms, n)``.
+        order: The order.
+
+    Returns:
+        A mask of shape ``(n_terms,)``, and a divisor for every term in it.
+    """
     orders = terms.sum(axis=1)
-    even = (orders % 2 == 0) & (orders > 0)
-    members = terms[even].astype(float)
-    table = (members.T * (4.0 * coefficients[even] / (orders[even] - 1))) @ members
-    return table[pair_indices(terms.shape[1])]
+    carrying = (orders % 2 == order % 2) & (orders >= order)
+    return carrying, orders[carrying] - order + 1

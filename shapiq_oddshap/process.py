@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shapiq_oddshap.gp import Hints, OddGPFit, OddGPRecipe, Pairs, fit_odd_gp, fit_outputs, pooled
-from shapiq_oddshap.gp.readout import PAIRWISE
-from shapiq_oddshap.pairwise import complete
+from shapiq_oddshap.gp.readout import PAIRWISE, TRIPLEWISE
+from shapiq_oddshap.interactions import aggregated_odd_values, complete, k_sii_variances
 from shapiq_oddshap.proxy import TreeProxy
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shapiq_oddshap.sample import Outputs, Sample
     from shapiq_oddshap.trees import Spectrum
 
-__all__ = ["fit_pairs_too", "fit_process", "fit_processes"]
+__all__ = ["fit_interactions", "fit_process", "fit_processes"]
 
 _ROUNDING = 1e-13
 """Relative size of an even component that is none."""
@@ -50,12 +50,15 @@ def fit_process(
     return _fit_odd(sample, spectrum, rng, recipe, clock)
 
 
-def fit_pairs_too(
+def fit_interactions(
     sample: Sample,
     rng: np.random.Generator,
     recipe: OddGPRecipe | None = None,
     clock: Clock = lambda _stage: nullcontext(),
-) -> tuple[OddGPFit, OddGPFit]:
+    *,
+    order: int = 2,
+    aggregated: bool = False,
+) -> tuple[np.ndarray, np.ndarray, OddGPFit, OddGPFit]:
     """Fit the odd process, exactly as :func:`fit_process` does, and the even one after it.
 
     Args:
@@ -63,15 +66,30 @@ def fit_pairs_too(
         rng: What the even process draws comes after what the odd one draws.
         recipe: The recipe.
         clock: Times a stage by name.
+        order: The largest order, 2 or 3; triples are read off the odd process.
+        aggregated: Whether the variances are those of k-SII.
 
     Returns:
-        The Shapley values and the pairwise interactions.
+        The Shapley interactions from order one on, their variances, and the two fits.
     """
     recipe = recipe or OddGPRecipe()
     with clock("screening"):
         spectrum = TreeProxy().interactions(sample, int(rng.integers(2**31)), parity="both")
     odd = _fit_odd(sample, spectrum.of("odd"), rng, recipe, clock)
-    return odd, _fit_even(sample, spectrum.of("even"), rng, recipe, clock)
+    even = _fit_even(sample, spectrum.of("even"), rng, recipe, clock)
+    values, variances = [odd.values, even.values], [odd.variances, even.variances]
+    with clock("posterior"):
+        if aggregated and order == 3:
+            of_players, of_pairs = (odd.read(each)[1] for each in aggregated_odd_values(sample))
+            variances = [of_players, even.variances]
+        if aggregated:
+            players = k_sii_variances(np.concatenate(variances), sample)[: sample.n]
+            variances = [players, even.variances + (of_pairs if order == 3 else 0.0)]
+        if order == 3:
+            triples, of_triples = odd.read(TRIPLEWISE)
+            values.append(complete(triples, sample, 3))
+            variances.append(of_triples)
+    return np.concatenate(values), np.concatenate(variances), odd, even
 
 
 def _fit_odd(
@@ -102,12 +120,13 @@ def _fit_even(
     if len(rows.targets) >= sample.n and size <= _ROUNDING * np.ptp(sample.values):
         # an odd game: what is left of its even component is rounding
         none = np.zeros(PAIRWISE.count(sample.n))
-        return OddGPFit(none, none + size**2, "none")
+        variances = none + size**2
+        return OddGPFit(none, variances, lambda _: (none, variances), "none")
     with clock("screening"):
         # no terms: chosen by the same values, they look better to the evidence than they are
         hints = replace(Hints.none(sample.n), importance=spectrum.importance())
     fit = fit_odd_gp(pairs, hints, rng, recipe, clock, PAIRWISE)
-    return replace(fit, values=complete(fit.values, rows))
+    return replace(fit, values=complete(fit.values, sample, 2))
 
 
 def fit_processes(

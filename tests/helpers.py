@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from itertools import combinations
+from itertools import combinations, product
 from math import comb
 from pathlib import Path
 
@@ -94,27 +94,27 @@ def shapley_by_definition(game, n):
     return phi
 
 
-def interactions_by_definition(game, n):
-    """Pairwise Shapley interactions in the order of ``combinations``, one second difference at a time."""
+def interactions_by_definition(game, n, order=2):
+    """Shapley interactions in the order of ``combinations``, one difference at a time."""
     out = []
-    for pair in combinations(range(n), 2):
-        others = [i for i in range(n) if i not in pair]
+    inside = np.array(list(product([False, True], repeat=order)))
+    signs = (-1.0) ** (order - inside.sum(axis=1))
+    for players in combinations(range(n), order):
+        others = [i for i in range(n) if i not in players]
         value = 0.0
-        for size in range(n - 1):
+        for size in range(n - order + 1):
             for members in combinations(others, size):
-                rows = np.zeros((4, n), dtype=bool)
+                rows = np.zeros((len(inside), n), dtype=bool)
                 rows[:, list(members)] = True
-                rows[[0, 1], pair[0]] = rows[[0, 2], pair[1]] = True
-                joined, first, second, neither = game(rows)
-                delta = joined - first - second + neither
-                value += delta / ((n - 1) * comb(n - 2, size))
+                rows[:, list(players)] = inside
+                value += signs @ game(rows) / ((n - order + 1) * comb(n - order, size))
         out.append(value)
     return np.array(out)
 
 
-def pairs_of(values):
-    """Order-2 values in the order of ``combinations``."""
-    return np.array([values[pair] for pair in combinations(range(values.n_players), 2)])
+def interactions_of(values, order=2):
+    """The values of an order in the order of ``combinations``."""
+    return np.array([values[some] for some in combinations(range(values.n_players), order)])
 
 
 def phi_of(values):

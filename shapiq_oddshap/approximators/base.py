@@ -8,6 +8,7 @@ from abc import abstractmethod
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from shapiq_oddshap.approximators.table import GameTable
 from shapiq_oddshap.checks import as_integer, as_seed, refuse_options
 from shapiq_oddshap.diagnostics import Diagnostics, Estimate, FitFacts, Stopwatch
 from shapiq_oddshap.evaluation import GameValueError, check_callable, evaluate, evaluate_outputs
-from shapiq_oddshap.pairwise import exact_interactions, k_sii_variances
+from shapiq_oddshap.interactions import exact_interactions
 from shapiq_oddshap.sample import Outputs, Sample
 from shapiq_oddshap.sampling import size_weights
 from shapiq_oddshap.shapiq_adapter import ShapleyAdapter
@@ -55,8 +56,8 @@ class Fitted:
     """What a fit makes of a sample.
 
     Attributes:
-        values: Shapley values, shape ``(n,)``, and after them the pairwise Shapley interactions in the
-            order of ``itertools.combinations`` where ``max_order`` is 2.
+        values: Shapley values, shape ``(n,)``, and after them the Shapley interactions of every order
+            up to ``max_order``, each in the order of ``itertools.combinations``.
         facts: How they came about.
         variances: Variances of their errors, of the same shape; ``None`` where they are not estimated.
     """
@@ -265,7 +266,7 @@ class ShapleyApproximator(ShapleyAdapter):
         """
         asked, run, design = self._started(budget, game)
         sample, notes = run.collect(design, game, self.n)
-        exact = partial(_exact, pairwise=self.pairwise)
+        exact = partial(_exact, max_order=self.max_order)
         fitted = exact(sample, run) if self._is_exact(run) else self._fit(sample, notes, run)
         return self._estimated(asked, sample, fitted, run)
 
@@ -310,7 +311,7 @@ class ShapleyApproximator(ShapleyAdapter):
         asked, run, design = self._started(budget, game)
         outputs, notes = run.collect_outputs(design, game, self.n)
         if self._is_exact(run):
-            fits = _one_by_one(outputs, run, partial(_exact, pairwise=self.pairwise))
+            fits = _one_by_one(outputs, run, partial(_exact, max_order=self.max_order))
         else:
             fits = self._fit_outputs(outputs, notes, run)
         return [
@@ -348,10 +349,7 @@ class ShapleyApproximator(ShapleyAdapter):
             evaluations=len(sample.values),
             seconds=run.stopwatch.seconds,
         )
-        variances = fitted.variances
-        if variances is not None and self.index == "k-SII":
-            variances = k_sii_variances(variances, sample.component("even"))
-        return Estimate(values, variances, diagnostics)
+        return Estimate(values, fitted.variances, diagnostics)
 
     def required_budget(self) -> int:
         """Return the smallest budget that ``approximate`` takes."""
@@ -369,9 +367,9 @@ class ShapleyApproximator(ShapleyAdapter):
         """
 
     @property
-    def pairwise(self) -> bool:
-        """Whether pairwise interactions are estimated too."""
-        return bool(self.max_order == 2)
+    def count(self) -> int:
+        """How many values there are, of all orders from one to ``max_order``."""
+        return sum(comb(self.n, order) for order in range(1, self.max_order + 1))
 
     def _fit_outputs(
         self,
@@ -474,11 +472,11 @@ def offer(offered: Mapping[int, tuple[str, ...]]) -> str:
         " or ".join(f"index={index!r}" for index in indices) + f" with max_order={order}"
         for order, indices in offered.items()
     ]
-    return f"estimates Shapley values and pairwise interactions. Please pass {', or '.join(ways)}."
+    return f"estimates Shapley values and interactions. Please pass {', or '.join(ways)}."
 
 
-def _exact(sample: Sample, run: Run, *, pairwise: bool) -> Fitted:
-    """Sum marginal contributions over complementary pairs, and second differences likewise.
+def _exact(sample: Sample, run: Run, *, max_order: int) -> Fitted:
+    """Sum marginal contributions over complementary pairs, and differences of higher order likewise.
 
     φ_i = Σ_S f(S) (1[i∈S] p_{s-1} - 1[i∉S] p_s) with p_s = 1 / (n C(n-1, s)) (paper, Equation 1);
     S and its complement share their weights, so that the odd component is all that enters.
@@ -499,6 +497,6 @@ def _exact(sample: Sample, run: Run, *, pairwise: bool) -> Fitted:
         # f(S) - f(Sᶜ) gives +p_{s-1} to the players in S and -p_s to the others
         gains = np.where(half, present[:, None], -absent[:, None])
         values = difference @ gains
-        if pairwise:
-            values = np.concatenate([values, exact_interactions(sample)])
+        higher = [exact_interactions(sample, order) for order in range(2, max_order + 1)]
+        values = np.concatenate([values, *higher])
         return Fitted(values, FitFacts(path="exact"), np.zeros(len(values)))

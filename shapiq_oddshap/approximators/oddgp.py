@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from functools import partial
-from math import ceil
+from math import ceil, comb
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import numpy as np
@@ -19,8 +19,7 @@ from shapiq_oddshap.choosing import ChoiceOptions, chosen_pairs
 from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.evaluation import check_callable, evaluate, evaluate_outputs
 from shapiq_oddshap.gp import OddGPRecipe
-from shapiq_oddshap.gp.readout import PAIRWISE
-from shapiq_oddshap.process import fit_pairs_too, fit_process, fit_processes
+from shapiq_oddshap.process import fit_interactions, fit_process, fit_processes
 from shapiq_oddshap.sample import Outputs
 from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
 
@@ -45,8 +44,8 @@ _GROWTH = 1.6
 """How much more than the last budget :meth:`OddGP.approximate_until` tries next."""
 
 
-_MOST_PLAYERS = 200
-"""Of more players, the variances of all pairs would take longer than the whole rest by far."""
+_MOST_PLAYERS = {2: 200, 3: 40}
+"""By order: of more players, the variances of all sets would take longer than the whole rest by far."""
 
 
 class OddGP(ShapleyApproximator):
@@ -81,7 +80,7 @@ class OddGP(ShapleyApproximator):
         True
     """
 
-    offered = {1: ("SV",), 2: ("SII", "k-SII")}  # noqa: RUF012
+    offered = {1: ("SV",), 2: ("SII", "k-SII"), 3: ("SII", "k-SII")}  # noqa: RUF012
 
     def __init__(
         self,
@@ -104,8 +103,9 @@ class OddGP(ShapleyApproximator):
                 as long as the matrices allow, where every evaluation is dear; ``"paired"`` draws all.
             batch_size: Coalitions that the game is asked for at once where pairs are chosen, at least:
                 as many as it has workers. Six at least are asked for anyway.
-            max_order: 1 for Shapley values, 2 for pairwise interactions too, of at most 200 players.
-            index: ``"SV"`` with order 1; ``"SII"`` or ``"k-SII"`` with order 2.
+            max_order: 1 for Shapley values, 2 for pairwise interactions too, of at most 200 players,
+                3 for those of triples as well, of at most 40.
+            index: ``"SV"`` with order 1; ``"SII"`` or ``"k-SII"`` with orders 2 and 3.
             random_state: The seed; ``None`` takes fresh entropy for every run.
 
         Raises:
@@ -113,21 +113,25 @@ class OddGP(ShapleyApproximator):
             ValueError: If an argument is out of its range.
         """
         super().__init__(n, max_order=max_order, index=index, random_state=random_state)
-        if self.pairwise and self.n > _MOST_PLAYERS:
+        most = _MOST_PLAYERS.get(max_order, self.n)
+        if self.n > most:
+            kind = "pairs" if max_order == 2 else "triples"
             msg = (
-                f"Received n={n} and max_order=2, but at most {_MOST_PLAYERS} players are allowed: "
-                f"{PAIRWISE.count(self.n)} pairs would need a posterior variance each. Please pass "
-                "max_order=1, or take OddSHAP, whose interactions have no variances."
+                f"Received n={n} and max_order={max_order}, but at most {most} players are allowed: "
+                f"{comb(self.n, max_order)} {kind} would need a posterior variance each. Please pass "
+                f"max_order={max_order - 1}, or take OddSHAP, whose interactions have no variances."
             )
             raise ValueError(msg)
         if not isinstance(recipe, OddGPRecipe | None):
             msg = f"Received recipe={recipe!r}, but an OddGPRecipe is required, or None."
             raise TypeError(msg)
-        lacking = recipe.without_interactions() if recipe is not None and self.pairwise else ()
+        asks = recipe is not None and max_order > 1
+        lacking = recipe.without_interactions(max_order) if asks else ()
         if lacking:
             msg = (
-                f"Received max_order=2 and a recipe with {', '.join(lacking)}, which lacks "
-                'add_pair_functionals. Please write it, or declare parities = ("odd",).'
+                f"Received max_order={max_order} and a recipe with {', '.join(lacking)}, which lacks "
+                "add_interactions. Please write it, or declare parities without the half that it has "
+                "none of."
             )
             raise ValueError(msg)
         if design not in get_args(DesignName):
@@ -157,27 +161,30 @@ class OddGP(ShapleyApproximator):
 
     def _fit(self, sample: Sample, notes: int, run: Run) -> Fitted:
         """Screen, fit the process; the notes are how many pairs were chosen."""
-        n = self.n
         if np.ptp(sample.values) == 0:
             # a constant sample tells nothing of the scale on which others may differ
-            zeros = np.zeros(n + PAIRWISE.count(n) * self.pairwise)
+            zeros = np.zeros(self.count)
             return Fitted(zeros, FitFacts(path="constant"), np.full(len(zeros), np.inf))
-        if not self.pairwise:
+        if self.max_order == 1:
             return _fitted(fit_process(sample, run.rng, self.recipe, run.clock), notes)
-        odd, even = fit_pairs_too(sample, run.rng, self.recipe, run.clock)
+        values, variances, odd, even = fit_interactions(
+            sample,
+            run.rng,
+            self.recipe,
+            run.clock,
+            order=self.max_order,
+            aggregated=self.index == "k-SII",
+        )
         fitted = _fitted(odd, notes)
         details = {"even_pairs": float(even.pairs), "even_noise": even.noise}
         details |= {"even_terms": float(even.n_terms), **fitted.facts.details}
-        return Fitted(
-            np.concatenate([odd.values, even.values]),
-            replace(fitted.facts, path=f"{odd.path}+{even.path}", details=details),
-            np.concatenate([odd.variances, even.variances]),
-        )
+        facts = replace(fitted.facts, path=f"{odd.path}+{even.path}", details=details)
+        return Fitted(values, facts, variances)
 
     def _fit_outputs(self, outputs: Outputs, notes: int, run: Run) -> Iterator[tuple[Fitted, Run]]:
         """Screen all outputs, and fit them together; their seconds are those of all."""
         varies = np.ptp(outputs.columns, axis=1) > 0
-        if varies.sum() < 2 or self.pairwise:
+        if varies.sum() < 2 or self.max_order > 1:
             yield from super()._fit_outputs(outputs, notes, run)
             return
         chosen = Outputs(outputs.sample, outputs.columns[varies])

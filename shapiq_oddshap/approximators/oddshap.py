@@ -14,7 +14,7 @@ from shapiq_oddshap import fourier, trees
 from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
 from shapiq_oddshap.checks import as_integer, refuse_options
 from shapiq_oddshap.diagnostics import FitFacts
-from shapiq_oddshap.pairwise import regressed_interactions
+from shapiq_oddshap.interactions import regressed_interactions
 from shapiq_oddshap.proxy import TreeProxy
 from shapiq_oddshap.regression import SizeEffects, fit_terms
 from shapiq_oddshap.sampling import (
@@ -243,10 +243,9 @@ class FourierRegression(ShapleyApproximator):
     def _fit(self, sample: Sample, notes: Screener, run: Run) -> Fitted:
         """Screen and regress (paper, Algorithm 1), or take the proxy."""
         if np.ptp(sample.values) == 0:
-            count = self.n * (self.n - 1) // 2 if self.pairwise else 0
-            return Fitted(np.zeros(self.n + count), FitFacts(path="constant"))
+            return Fitted(np.zeros(self.count), FitFacts(path="constant"))
         fitted = self._fit_shapley(sample, notes, run)
-        return self._with_pairs(fitted, sample, notes, run) if self.pairwise else fitted
+        return self._with_pairs(fitted, sample, notes, run) if self.max_order > 1 else fitted
 
     def _fit_shapley(self, sample: Sample, notes: Screener, run: Run) -> Fitted:
         """Estimate the Shapley values."""
@@ -327,7 +326,7 @@ class FourierRegression(ShapleyApproximator):
             return 2
         if self.paired:
             odd = screener.n_terms(self.n, parity="odd") or 0
-            even = (screener.n_terms(self.n, parity="even") or 0) if self.pairwise else 0
+            even = (screener.n_terms(self.n, parity="even") or 0) if self.max_order > 1 else 0
             return 2 * max(self.n + min(odd, fixed), even + 1)
         return self.n + fixed + 1
 

@@ -6,21 +6,23 @@ Equations 15 and 16 of ``docs/odd-gp.md``, and 5 of ``docs/interactions.md``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
+from functools import reduce
+from itertools import combinations
+from math import comb, log
 
 import numpy as np
 from scipy.special import gammaln
 
-from shapiq_oddshap.fourier import pair_indices
+from shapiq_oddshap.fourier import subsets, sums_of_products
 
 __all__ = [
     "Strata",
+    "correction",
+    "correction_variances",
     "msr_correction",
     "msr_variances",
     "msr_weights",
-    "pair_correction",
-    "pair_shares",
-    "pair_variances",
+    "overlap_shares",
 ]
 
 
@@ -101,50 +103,84 @@ def msr_variances(coalitions: np.ndarray, errors: np.ndarray, strata: Strata) ->
     return (errors**2 * strata.unseen) @ weights**2
 
 
-def pair_shares(strata: Strata) -> np.ndarray:
-    """Return how often a coalition of every row's size holds two, one, none of a pair, ``(3, m)``."""
-    s, n = strata.sizes.astype(float), float(strata.n)
-    return np.stack([s * (s - 1), 2 * s * (n - s), (n - s) * (n - s - 1)]) / (n * (n - 1))
+def overlap_shares(strata: Strata, order: int) -> np.ndarray:
+    """Return how often a coalition of every row's size holds all of a set, all but one and so on.
 
+    Args:
+        strata: The sizes.
+        order: How many players a set has.
 
-def _pair_weights(strata: Strata) -> np.ndarray:
-    """Return the weights of the even values in the interactions, estimated per size, ``(3, m)``.
-
-    ``SII_ij = sum_s [mean over S with both of i, j - 2 mean over S with one + mean over S with
-    neither] f(S) / (n - 1)``, over the coalitions of size s.
+    Returns:
+        The shares, shape ``(order + 1, m)``.
     """
-    shares = pair_shares(strata)
-    ones = np.array([[1.0], [-2.0], [1.0]])
-    weights = np.divide(ones, shares, out=np.zeros_like(shares), where=shares > 0)
-    return weights * strata.factor / (strata.n - 1)
+    s, n = strata.sizes.astype(float), float(strata.n)
+    counts = [
+        comb(order, held) * _falling(s, held) * _falling(n - s, order - held)
+        for held in range(order, -1, -1)
+    ]
+    return np.stack(counts) / _falling(np.array(n), order)
 
 
-def _sums_over_pairs(coalitions: np.ndarray, by_overlap: np.ndarray) -> np.ndarray:
-    """Return the sums over the rows of what they weigh at every pair of players.
+def _falling(x: np.ndarray, count: int) -> np.ndarray:
+    """Return ``x (x - 1) ... (x - count + 1)``."""
+    return reduce(np.multiply, [x - k for k in range(count)], np.ones_like(x))
 
-    A row's weight depends on how many of the pair it holds, which is a polynomial in its 0/1
-    entries: one matrix product does it for all pairs.
+
+def _weights(strata: Strata, order: int) -> np.ndarray:
+    """Return the weights of a component's values in the interactions, estimated per size.
+
+    ``SII_A = sum_s sum_h (-1)^(k - h) C(k, h) [mean over S with h players of A] f(S) / (n - k + 1)``,
+    over the coalitions S of size s.
+
+    Args:
+        strata: The sizes.
+        order: The order k of the interactions.
+
+    Returns:
+        The weights of rows that hold all of a set, all but one and so on, shape ``(k + 1, m)``.
+    """
+    shares = overlap_shares(strata, order)
+    signs = np.array([[float((-1) ** lacks * comb(order, lacks))] for lacks in range(order + 1)])
+    weights = np.divide(signs, shares, out=np.zeros_like(shares), where=shares > 0)
+    return weights * strata.factor / (strata.n - order + 1)
+
+
+def _sums_over_sets(coalitions: np.ndarray, by_overlap: np.ndarray) -> np.ndarray:
+    """Return the sums over the rows of what they weigh at every set of players.
+
+    A row's weight depends on how many of the set it holds, which is a polynomial in its 0/1
+    entries: its differences are the coefficients, and few matrix products do it for all sets.
 
     Args:
         coalitions: Boolean rows, shape ``(m, n)``.
-        by_overlap: Weights of the rows that hold two, one, none of a pair, shape ``(3, m)``.
+        by_overlap: Weights of the rows that hold all of a set, all but one ... none, ``(k + 1, m)``.
 
     Returns:
-        The sums in the order of ``pair_indices``, shape ``(n (n - 1) / 2,)``.
+        The sums in the order of ``subsets``, shape ``(p,)``.
     """
-    both, one, neither = by_overlap
+    order = len(by_overlap) - 1
     z = coalitions.astype(float)
-    first, second = pair_indices(coalitions.shape[1])
-    table = (z * (both - 2.0 * one + neither)[:, None]).T @ z
-    single = (one - neither) @ z
-    return table[first, second] + single[first] + single[second] + float(neither.sum())
+    players = subsets(coalitions.shape[1], order)
+    out = np.zeros(len(players[0]))
+    for degree in range(order, -1, -1):
+        # the difference of that degree from none of the set on
+        held = by_overlap[order - degree :]
+        terms = [(-1.0) ** k * comb(degree, k) * weights for k, weights in enumerate(held)]
+        table = sums_of_products(reduce(np.add, terms), z, degree)
+        for some in combinations(players, degree):
+            out += table[some]
+    return out
 
 
-def pair_correction(coalitions: np.ndarray, residuals: np.ndarray, strata: Strata) -> np.ndarray:
-    """Return the pairwise interactions of what the model left over, ``(n (n - 1) / 2,)``."""
-    return _sums_over_pairs(coalitions, residuals * _pair_weights(strata))
+def correction(
+    coalitions: np.ndarray, residuals: np.ndarray, strata: Strata, order: int
+) -> np.ndarray:
+    """Return the interactions of an order of what the model left over, shape ``(p,)``."""
+    return _sums_over_sets(coalitions, residuals * _weights(strata, order))
 
 
-def pair_variances(coalitions: np.ndarray, errors: np.ndarray, strata: Strata) -> np.ndarray:
+def correction_variances(
+    coalitions: np.ndarray, errors: np.ndarray, strata: Strata, order: int
+) -> np.ndarray:
     """Return the sampling variances of that; see :func:`msr_variances`."""
-    return _sums_over_pairs(coalitions, errors**2 * strata.unseen * _pair_weights(strata) ** 2)
+    return _sums_over_sets(coalitions, errors**2 * strata.unseen * _weights(strata, order) ** 2)

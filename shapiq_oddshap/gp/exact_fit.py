@@ -32,16 +32,38 @@ class ExactFit:
     """What is read off a game of few terms.
 
     Attributes:
-        values: The Shapley values, shape ``(n,)``, or one value per pair of players.
-        variances: What rounding in the game leaves uncertain, of the same shape.
-        noise: Standard deviation of that rounding.
-        n_terms: Number of terms, main effects included.
+        terms: The terms, main effects included, shape ``(t, n)``.
+        coefficients: Their coefficients, shape ``(t,)``.
+        factor: Lower Cholesky factor of the normal equations, shape ``(t, t)``.
+        squared_noise: Variance of what rounding in the game leaves uncertain.
     """
 
-    values: np.ndarray
-    variances: np.ndarray
-    noise: float
-    n_terms: int
+    terms: np.ndarray
+    coefficients: np.ndarray
+    factor: np.ndarray
+    squared_noise: float
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the rounding."""
+        return float(np.sqrt(self.squared_noise))
+
+    @property
+    def n_terms(self) -> int:
+        """Number of terms."""
+        return len(self.terms)
+
+    def read(self, readout: Readout) -> tuple[np.ndarray, np.ndarray]:
+        """Return what is read off, and what rounding in the game leaves uncertain of it."""
+        functionals = readout.functionals(self.terms)
+        half = solve_triangular(self.factor, functionals, lower=True)
+        variances = (half**2).sum(axis=0)
+        if readout is SHAPLEY_VALUES:
+            # all functionals together are -2 times the row of the total, so that this is its leverage;
+            # its residual, which the values are to share evenly, is uncorrelated with what was fitted
+            leverage = 0.25 * float(np.sum(half.sum(axis=1) ** 2))
+            variances += 4.0 * max(1.0 - leverage, 0.0) / self.terms.shape[1] ** 2
+        return self.coefficients @ functionals, self.squared_noise * variances
 
 
 def fit_exactly(
@@ -49,9 +71,8 @@ def fit_exactly(
     targets: np.ndarray,
     total: float,
     terms: np.ndarray,
-    readout: Readout = SHAPLEY_VALUES,
 ) -> ExactFit | None:
-    """Return the values if terms, with or without main effects or pairs, are the whole component.
+    """Return the fit if terms, with or without main effects or pairs, are the whole component.
 
     Whether they are is asked of the equations that are left over: with as few more equations than
     unknowns as one, a function of another kind leaves a residual. What rounding leaves there, in
@@ -63,7 +84,6 @@ def fit_exactly(
         targets: The component there, shape ``(m,)``.
         total: ``f(N) - f(empty)``; zero for the even component.
         terms: All terms, distinct, shape ``(t, n)``.
-        readout: What is read off.
 
     Returns:
         The fit, or ``None`` if the data contradict or do not determine it.
@@ -86,16 +106,8 @@ def fit_exactly(
     residuals = rows @ solution - values
     if rank < len(terms) or np.abs(residuals).max() > TOLERANCE * scale:
         return None
-    functionals = readout.functionals(terms)
-    half = solve_triangular(factor, functionals, lower=True)
     freedom = len(rows) - len(terms)
     # few equations that are left over tell little of the noise: Student's interval, as a normal one
     student = float(stdtrit(freedom, 0.95) / ndtri(0.95))
     noise = student**2 * (residuals @ residuals / freedom) + (_ROUNDING * scale) ** 2
-    variances = (half**2).sum(axis=0)
-    if readout is SHAPLEY_VALUES:
-        # all functionals together are -2 times the row of the total, so that this is its leverage;
-        # its residual, which the values are to share evenly, is uncorrelated with what was fitted
-        leverage = 0.25 * float(np.sum(half.sum(axis=1) ** 2))
-        variances += 4.0 * max(1.0 - leverage, 0.0) / n**2
-    return ExactFit(solution @ functionals, noise * variances, float(np.sqrt(noise)), len(terms))
+    return ExactFit(terms, solution, factor, float(noise))

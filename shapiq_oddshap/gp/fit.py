@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from shapiq_oddshap.gp.readout import Readout
 
     Clock = Callable[[str], AbstractContextManager[None]]
+    Read = Callable[[Readout], tuple[np.ndarray, np.ndarray]]
 
 __all__ = [
     "OddGPFit",
@@ -97,9 +98,10 @@ class OddGPFit:
     """The values that are read off a component, and their variances.
 
     Attributes:
-        values: Shapley values, which sum to the total, shape ``(n,)``, or one interaction per pair of
+        values: Shapley values, which sum to the total, shape ``(n,)``, or one interaction per set of
             players.
         variances: Their variances, infinite where the data give no scale, of the same shape.
+        read: Returns values and variances of another read-out of the same component.
         path: ``"none"`` where the component is unknown or zero, ``"additive"`` or ``"pairwise"``,
             ``"sparse"`` or ``"gp"``.
         n_terms: Terms with a variance or a coefficient of their own: of an exact fit all that it
@@ -112,6 +114,7 @@ class OddGPFit:
 
     values: np.ndarray
     variances: np.ndarray
+    read: Read
     path: str
     n_terms: int = 0
     noise: float = 0.0
@@ -185,11 +188,15 @@ def simple_fit(pairs: Pairs, clock: Clock, readout: Readout = SHAPLEY_VALUES) ->
     """Return the fit of pairs that need no process: zeros, or the simplest terms alone."""
     n, top = pairs.n, pairs.largest
     if top == 0.0 or len(pairs.coalitions) == 0:
-        values = readout.complete(np.zeros(readout.count(n)), pairs.total)
         error = 0.0 if len(pairs.coalitions) else np.inf
-        return OddGPFit(values, np.full(len(values), np.inf), "none", error=error)
+
+        def nothing(asked: Readout) -> tuple[np.ndarray, np.ndarray]:
+            values = asked.complete(np.zeros(asked.count(n)), pairs.total)
+            return values, np.full(len(values), np.inf)
+
+        return OddGPFit(*nothing(readout), nothing, "none", error=error)
     with clock("recovery"):
-        exact = _fit_exactly(pairs.over(top), readout.simplest_terms(n), readout)
+        exact = _fit_exactly(pairs.over(top), readout.simplest_terms(n))
     return None if exact is None else _exact_fit(exact, readout.simplest, pairs, top, readout)
 
 
@@ -245,13 +252,25 @@ def conclude(
         freedom = n + 4.0 + len(explicit_terms(kernel).terms)
     with clock("posterior"):
         posterior = condition(kernel, data)
-        values, variances = _read_out(posterior, scaled, sub, freedom, recipe, readout)
-    variances = _in_units(variances, scale)
+        residuals = _residuals(posterior, scaled, sub)
+
+        def read(asked: Readout) -> tuple[np.ndarray, np.ndarray]:
+            values, variances = _read_out(
+                posterior, scaled, residuals, sub, freedom, recipe, asked
+            )
+            variances = _in_units(variances, scale)
+            if found is None:
+                return asked.complete(values * scale, total), variances
+            values, of_found = found.read(asked)
+            return values, np.maximum(of_found, variances)
+
+        values, variances = read(readout)
     if found is not None:
-        return replace(found, variances=np.maximum(found.variances, variances))
+        return replace(found, variances=variances, read=read)
     return OddGPFit(
-        readout.complete(values * scale, total),
+        values,
         variances,
+        read,
         "gp",
         n_terms=len(explicit_terms(kernel).terms),
         noise=float(np.sqrt(posterior.kernel.noise)) * scale,
@@ -278,7 +297,7 @@ def _recover(
         terms = find_terms(kernel, data, recipe.recovery, rounds, readout.base_terms(pairs.n))
         if terms is None:
             return kernel, None
-        return kernel, _fit_exactly(pairs.over(pairs.largest), terms, readout)
+        return kernel, _fit_exactly(pairs.over(pairs.largest), terms)
 
 
 def _is_certain(
@@ -314,23 +333,29 @@ def _is_certain(
     _, again = _recover(kernel, rest, sub_of_rest, recipe, clock, readout)
     if again is None:
         return False
-    change = again.values * rest.largest - exact.values * pairs.largest
+    change = again.read(readout)[0] * rest.largest - exact.read(readout)[0] * pairs.largest
     return bool(np.abs(change).max(initial=0.0) <= TOLERANCE * pairs.largest)
+
+
+def _residuals(posterior: Posterior, pairs: Pairs, sub: np.ndarray) -> np.ndarray:
+    """Return targets minus posterior means at all pairs, in the unit of the posterior."""
+    rest = np.setdiff1d(np.arange(len(pairs.coalitions)), sub, assume_unique=True)
+    residuals = np.empty(len(pairs.coalitions))
+    residuals[sub] = posterior.residuals()
+    residuals[rest] = pairs.targets[rest] - posterior.mean(pairs.coalitions[rest])
+    return residuals
 
 
 def _read_out(
     posterior: Posterior,
     pairs: Pairs,
+    residuals: np.ndarray,
     sub: np.ndarray,
     freedom: float,
     recipe: OddGPRecipe,
     readout: Readout,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the corrected values and their variances, in the unit of the posterior."""
-    rest = np.setdiff1d(np.arange(len(pairs.coalitions)), sub, assume_unique=True)
-    residuals = np.empty(len(pairs.coalitions))
-    residuals[sub] = posterior.residuals()
-    residuals[rest] = pairs.targets[rest] - posterior.mean(pairs.coalitions[rest])
     values = readout.values(posterior)
     added, credibility = np.zeros(len(values)), 1.0
     if recipe.correction:
@@ -351,16 +376,21 @@ def _read_out(
     return values + credibility * added, variances
 
 
-def _fit_exactly(normed: Pairs, terms: np.ndarray, readout: Readout) -> ExactFit | None:
+def _fit_exactly(normed: Pairs, terms: np.ndarray) -> ExactFit | None:
     """Fit terms to all pairs."""
-    return fit_exactly(normed.coalitions, normed.targets, normed.total, terms, readout)
+    return fit_exactly(normed.coalitions, normed.targets, normed.total, terms)
 
 
 def _exact_fit(exact: ExactFit, path: str, pairs: Pairs, unit: float, readout: Readout) -> OddGPFit:
     """Return an exact fit in units of the game."""
+
+    def read(asked: Readout) -> tuple[np.ndarray, np.ndarray]:
+        values, variances = exact.read(asked)
+        return asked.complete(values * unit, pairs.total), _in_units(variances, unit)
+
     return OddGPFit(
-        readout.complete(exact.values * unit, pairs.total),
-        _in_units(exact.variances, unit),
+        *read(readout),
+        read,
         path,
         n_terms=exact.n_terms,
         noise=exact.noise * unit,

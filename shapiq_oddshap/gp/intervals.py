@@ -54,7 +54,7 @@ def calibrated_variances(
         credibility: The share of it that is added.
 
     Returns:
-        The variances, shape ``(n,)``, or one per pair of players.
+        The variances, shape ``(n,)``, or one per set of players.
     """
     alpha, precisions = posterior.alpha[1:], posterior.precisions
     share = min(posterior.kernel.noise * float(precisions.mean()), 1.0)
@@ -99,8 +99,9 @@ def sampling_variances(
     drawn = readout.sampling_variances(coalitions, errors, strata)
     expected = errors**2 * strata.unseen * readout.mean_squares(strata)
     total = float(expected.sum())
+    noise = np.mean(errors**2) * readout.single_squares()
     if total == 0.0:
-        return np.zeros_like(drawn)
+        return np.zeros_like(drawn) + noise
     freedom = 1.0 / float(np.sum((expected / total) ** 2))
     student = freedom / max(freedom - 2.0, 0.5 * freedom)
-    return student * 0.5 * (total + drawn)
+    return student * 0.5 * (total + drawn) + noise

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from shapiq_oddshap.fourier import pair_indices
+from shapiq_oddshap.fourier import subsets
 from shapiq_oddshap.gp.parts import PARTS
 
 if TYPE_CHECKING:
@@ -130,27 +130,27 @@ class Kernel:
             part.add_functionals(out, x)
         return out
 
-    def pair_means(self, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return ``sum_j weights_j`` times the interactions of ``k(., x_j)``, ``(n (n - 1) / 2,)``."""
-        players = pair_indices(self.n)
+    def interaction_means(self, x: np.ndarray, weights: np.ndarray, order: int) -> np.ndarray:
+        """Return ``sum_j weights_j`` times the interactions of ``k(., x_j)``, shape ``(p,)``."""
+        players = subsets(self.n, order)
         out = np.zeros(len(players[0]))
         for part in self.parts:
-            part.add_pair_means(out, x, weights, players)
+            part.add_interaction_means(out, x, weights, players)
         return out
 
-    def pair_functionals(self, x: np.ndarray, players: Players) -> np.ndarray:
+    def interaction_functionals(self, x: np.ndarray, players: Players) -> np.ndarray:
         """Return the interactions of the kernel functions ``k(., x_j)``, rows j, ``(m, p)``."""
         out = np.zeros((len(x), len(players[0])))
         for part in self.parts:
-            part.add_pair_functionals(out, x, players)
+            part.add_interactions(out, x, players)
         return out
 
-    def pair_prior_variances(self) -> np.ndarray:
-        """Return the prior variances of the pairwise interactions, ``(n (n - 1) / 2,)``."""
-        out = np.zeros((self.n, self.n))
+    def interaction_prior_variances(self, order: int) -> np.ndarray:
+        """Return the prior variances of the interactions of an order, shape ``(p,)``."""
+        out = np.zeros((self.n,) * order)
         for part in self.parts:
-            part.add_pair_prior_variances(out)
-        return out[pair_indices(self.n)]
+            part.add_interaction_variances(out)
+        return np.asarray(out[subsets(self.n, order)])
 
     def shapley_prior_variances(self) -> np.ndarray:
         """Return the prior variances of the Shapley values, ``(n,)`` (eq. 12)."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack, solve_triangular
 
-from shapiq_oddshap.fourier import pair_indices
+from shapiq_oddshap.fourier import subsets
 from shapiq_oddshap.gp.kernel import BLOCK
 from shapiq_oddshap.gp.observations import EFFICIENCY_NOISE
 from shapiq_oddshap.gp.parts.terms import Terms, term_precision
@@ -105,25 +105,45 @@ class Posterior:
         prior = self.kernel.shapley_prior_variances()
         return np.maximum(prior - (half**2).sum(axis=0), 0.0)
 
-    def pairwise_interactions(self) -> np.ndarray:
-        """Return the interactions of the posterior mean, shape ``(n (n - 1) / 2,)``."""
-        return self.kernel.pair_means(self.data.x, self.alpha)
+    def interactions(self, order: int) -> np.ndarray:
+        """Return the interactions of the posterior mean, in the order of ``subsets``, ``(p,)``."""
+        return self.kernel.interaction_means(self.data.x, self.alpha, order)
 
-    def pairwise_variances(self) -> np.ndarray:
-        """Return the posterior variances of the interactions, shape ``(n (n - 1) / 2,)``.
+    def interaction_variances(self, order: int) -> np.ndarray:
+        """Return the posterior variances of the interactions, shape ``(p,)``.
 
-        In blocks of pairs: their functionals at all observations might not fit in memory.
+        In blocks of sets: their functionals at all observations might not fit in memory.
         """
-        first, second = pair_indices(self.kernel.n)
-        out = self.kernel.pair_prior_variances()
+        players = subsets(self.kernel.n, order)
+        out = self.kernel.interaction_prior_variances(order)
         for start in range(0, len(out), BLOCK):
-            block = slice(start, start + BLOCK)
-            functionals = self.kernel.pair_functionals(self.data.x, (first[block], second[block]))
+            some = tuple(each[start : start + BLOCK] for each in players)
+            functionals = self.kernel.interaction_functionals(self.data.x, some)
             half = solve_triangular(
                 self.factor, functionals, lower=True, overwrite_b=True, check_finite=False
             )
-            out[block] -= np.einsum("ji,ji->i", half, half)
+            out[start : start + BLOCK] -= np.einsum("ji,ji->i", half, half)
         return np.maximum(out, 0.0)
+
+    def variances_of(self, x: np.ndarray, weights: np.ndarray, *, shapley: bool) -> np.ndarray:
+        """Return the posterior variances of sums of values, and of Shapley values with them.
+
+        Args:
+            x: Sign rows, shape ``(c, n)``.
+            weights: What the value at each counts, shape ``(r, c)``.
+            shapley: Whether player i's Shapley value is added to sum i.
+
+        Returns:
+            The variances, shape ``(r,)``.
+        """
+        functionals = self.kernel.gram(self.data.x, x) @ weights.T
+        prior = np.einsum("rc,rc->r", weights @ self.kernel.gram(x, x), weights)
+        if shapley:
+            functionals += self.functionals
+            prior += self.kernel.shapley_prior_variances()
+            prior += 2.0 * np.einsum("rc,cr->r", weights, self.kernel.shapley_functionals(x))
+        half = solve_triangular(self.factor, functionals, lower=True, check_finite=False)
+        return np.maximum(prior - (half**2).sum(axis=0), 0.0)
 
     def residuals(self) -> np.ndarray:
         """Return targets minus posterior means at the pairs conditioned on, shape ``(m,)``."""

@@ -1,4 +1,4 @@
-"""What is read off which component: Shapley values off the odd one, pairwise interactions off the even.
+"""What is read off which component: Shapley values and triples off the odd one, pairs off the even.
 
 The fit is the same for both; this is all in which they differ.
 """
@@ -6,19 +6,23 @@ The fit is the same for both; this is all in which they differ.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import reduce
+from math import comb
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shapiq_oddshap.fourier import pair_indices, singletons
+from shapiq_oddshap.fourier import carrying_terms, singletons, subsets
 from shapiq_oddshap.gp.correction import (
     Strata,
+    correction,
+    correction_variances,
     msr_correction,
     msr_variances,
-    pair_correction,
-    pair_shares,
-    pair_variances,
+    overlap_shares,
 )
+from shapiq_oddshap.gp.signs import characters, signs
 
 if TYPE_CHECKING:
     from typing import ClassVar
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from shapiq_oddshap.gp.recipe import OddGPRecipe
     from shapiq_oddshap.sample import Parity
 
-__all__ = ["PAIRWISE", "SHAPLEY_VALUES", "Readout"]
+__all__ = ["PAIRWISE", "SHAPLEY_VALUES", "TRIPLEWISE", "OddValues", "Readout"]
 
 
 class Readout(ABC):
@@ -76,6 +80,10 @@ class Readout(ABC):
     @abstractmethod
     def mean_squares(self, strata: Strata) -> np.ndarray:
         """Return the mean over all coalitions of a row's size of its squared weight, ``(m,)``."""
+
+    def single_squares(self) -> np.ndarray | float:
+        """Return the squared weights of values whose own noise is read too, as sampled or not."""
+        return 0.0
 
     @abstractmethod
     def base_terms(self, n: int) -> np.ndarray:
@@ -141,49 +149,56 @@ class _ShapleyValues(Readout):
         return values + (total - values.sum()) / len(values)
 
 
-class _Pairwise(Readout):
-    """The pairwise Shapley interactions, in the order of ``pair_indices``."""
+@dataclass(frozen=True)
+class _Interactions(Readout):
+    """The Shapley interactions of an order from two on, in the order of ``subsets``."""
 
-    parity = "even"
+    order: int
     simplest = "pairwise"
     shrinks = True
 
+    @property
+    def parity(self) -> Parity:  # type: ignore[override]
+        """The parity of the order; see :class:`Readout`."""
+        return "odd" if self.order % 2 else "even"
+
     def count(self, n: int) -> int:
-        return n * (n - 1) // 2
+        return comb(n, self.order)
 
     def parts(self, recipe: OddGPRecipe) -> tuple[type[Part], ...]:
-        return recipe.even_parts
+        return recipe.parts if self.order % 2 else recipe.even_parts
 
     def values(self, posterior: Posterior) -> np.ndarray:
-        return posterior.pairwise_interactions()
+        return posterior.interactions(self.order)
 
     def variances(self, posterior: Posterior) -> np.ndarray:
-        return posterior.pairwise_variances()
+        return posterior.interaction_variances(self.order)
 
     def correction(
         self, coalitions: np.ndarray, residuals: np.ndarray, strata: Strata
     ) -> np.ndarray:
-        return pair_correction(coalitions, residuals, strata)
+        return correction(coalitions, residuals, strata, self.order)
 
     def sampling_variances(
         self, coalitions: np.ndarray, errors: np.ndarray, strata: Strata
     ) -> np.ndarray:
-        return pair_variances(coalitions, errors, strata)
+        return correction_variances(coalitions, errors, strata, self.order)
 
     def credibility(self, correction: np.ndarray, variances: np.ndarray) -> float:
         """Return James and Stein's share, see :class:`Readout`.
 
-        A pair is held whole or not at all by few coalitions of a size, and there are many pairs: what
+        A set is held whole or not at all by few coalitions of a size, and there are many sets: what
         noise alone would make of the correction may be most of it.
         """
         energy = float(correction @ correction)
         return max(1.0 - float(variances.sum()) / energy, 0.0) if energy > 0.0 else 1.0
 
     def mean_squares(self, strata: Strata) -> np.ndarray:
-        shares = pair_shares(strata)
-        squares = np.array([[1.0], [4.0], [1.0]])
+        shares = overlap_shares(strata, self.order)
+        squares = np.array([[float(comb(self.order, held) ** 2)] for held in range(self.order + 1)])
         inverse = np.divide(squares, shares, out=np.zeros_like(shares), where=shares > 0)
-        return inverse.sum(axis=0) * (strata.factor / (strata.n - 1)) ** 2
+        squares = inverse.sum(axis=0) * (strata.factor / (strata.n - self.order + 1)) ** 2
+        return np.asarray(squares)
 
     def base_terms(self, n: int) -> np.ndarray:
         """Return the constant; see :class:`Readout`."""
@@ -191,15 +206,74 @@ class _Pairwise(Readout):
 
     def simplest_terms(self, n: int) -> np.ndarray:
         """Return the constant and all pairs; see :class:`Readout`."""
-        rows = np.zeros((1 + self.count(n), n), dtype=bool)
-        np.put_along_axis(rows[1:], np.column_stack(pair_indices(n)), values=True, axis=1)
+        rows = np.zeros((1 + comb(n, 2), n), dtype=bool)
+        np.put_along_axis(rows[1:], np.column_stack(subsets(n, 2)), values=True, axis=1)
         return rows
 
     def functionals(self, terms: np.ndarray) -> np.ndarray:
-        first, second = pair_indices(terms.shape[1])
-        orders = terms.sum(axis=1, keepdims=True)
-        return 4.0 / np.maximum(orders - 1.0, 1.0) * (terms[:, first] & terms[:, second])
+        carrying, divisors = carrying_terms(terms, self.order)
+        shares = np.zeros((len(terms), 1))
+        shares[carrying, 0] = (-2.0) ** self.order / divisors
+        players = subsets(terms.shape[1], self.order)
+        return shares * reduce(np.logical_and, [terms[:, each] for each in players])
+
+
+@dataclass(frozen=True, eq=False)
+class OddValues(_ShapleyValues):
+    """Sums of odd values at some coalitions, with the Shapley values added or alone.
+
+    Aggregated interactions are such sums. Their variances alone are asked for.
+
+    Attributes:
+        coalitions: Boolean rows, shape ``(c, n)``.
+        weights: What the value at each counts, shape ``(r, c)``.
+        shapley: Whether player i's Shapley value is added to row i, ``r = n``.
+    """
+
+    coalitions: np.ndarray
+    weights: np.ndarray
+    shapley: bool
+
+    def count(self, n: int) -> int:
+        del n
+        return len(self.weights)
+
+    def values(self, posterior: Posterior) -> np.ndarray:
+        """Return zeros: the values are aggregated from interactions, which :class:`Readout` tells."""
+        del posterior
+        return np.zeros(len(self.weights))
+
+    def variances(self, posterior: Posterior) -> np.ndarray:
+        return posterior.variances_of(signs(self.coalitions), self.weights, shapley=self.shapley)
+
+    def correction(
+        self, coalitions: np.ndarray, residuals: np.ndarray, strata: Strata
+    ) -> np.ndarray:
+        del coalitions, residuals, strata
+        return np.zeros(len(self.weights))
+
+    def sampling_variances(
+        self, coalitions: np.ndarray, errors: np.ndarray, strata: Strata
+    ) -> np.ndarray:
+        if self.shapley:
+            return super().sampling_variances(coalitions, errors, strata)
+        return np.zeros(len(self.weights))
+
+    def mean_squares(self, strata: Strata) -> np.ndarray:
+        return super().mean_squares(strata) * self.shapley
+
+    def single_squares(self) -> np.ndarray:
+        return np.asarray((self.weights**2).sum(axis=1))
+
+    def functionals(self, terms: np.ndarray) -> np.ndarray:
+        sums = characters(signs(self.coalitions), terms).T @ self.weights.T
+        return super().functionals(terms) + sums if self.shapley else sums
+
+    def complete(self, values: np.ndarray, total: float) -> np.ndarray:
+        del total
+        return values
 
 
 SHAPLEY_VALUES: Readout = _ShapleyValues()
-PAIRWISE: Readout = _Pairwise()
+PAIRWISE: Readout = _Interactions(2)
+TRIPLEWISE: Readout = _Interactions(3)

@@ -40,9 +40,10 @@ class OddGPRecipe:
     correction: bool = True
     max_pairs: int = 8000
 
-    def without_interactions(self) -> tuple[str, ...]:
-        """Return the parts that the even kernel would have, but that tell no interactions."""
-        kinds = (*self.even_parts, *self.size_parts)
-        base = Part.add_pair_functionals
-        lacking = (kind for kind in kinds if "even" in kind.parities)
-        return tuple(kind.__name__ for kind in lacking if kind.add_pair_functionals is base)
+    def without_interactions(self, max_order: int) -> tuple[str, ...]:
+        """Return the parts that the kernels would have, but that tell no interactions up to an order."""
+        kinds = [kind for kind in (*self.even_parts, *self.size_parts) if "even" in kind.parities]
+        if max_order > 2:
+            kinds += [kind for kind in (*self.parts, *self.size_parts) if "odd" in kind.parities]
+        lacking = [kind for kind in kinds if kind.add_interactions is Part.add_interactions]
+        return tuple(dict.fromkeys(kind.__name__ for kind in lacking))

@@ -17,15 +17,17 @@ ODD = COALITIONS[COALITIONS.sum(axis=1) % 2 == 1]
 CHARACTERS = characters(X, ODD)
 
 
-def _matrix(definition):
+def _matrix(definition, *arguments):
     """index = values @ matrix for the values of all coalitions in the order of COALITIONS."""
     bits = 1 << np.arange(N)[::-1]
-    columns = [definition(lambda rows, e=e: e[rows @ bits], N) for e in np.eye(len(COALITIONS))]
+    columns = [
+        definition(lambda rows, e=e: e[rows @ bits], N, *arguments) for e in np.eye(len(COALITIONS))
+    ]
     return np.array(columns)
 
 
 SHAPLEY = _matrix(shapley_by_definition)
-INTERACTIONS = _matrix(interactions_by_definition)
+INTERACTIONS = {order: _matrix(interactions_by_definition, order) for order in (2, 3)}
 
 
 def make_kernel():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from shapiq_oddshap.fourier import subsets
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.parts import (
     EVEN_PARTS,
@@ -97,23 +98,28 @@ def test_prior_variances_are_those_of_the_functional(part):
     np.testing.assert_allclose(out, np.diag(covariance), rtol=1e-10, atol=1e-14)
 
 
-def test_pair_functionals_are_the_interactions_of_kernel_functions(part):
-    players = np.triu_indices(N, 1)
-    out = np.zeros((9, len(players[0])))
-    part.add_pair_functionals(out, X[1:10], players)
-    expected = (part.variance * part.matrix(X, X[1:10])).T @ INTERACTIONS
+@pytest.mark.parametrize("order", [2, 3])
+def test_interactions_are_those_of_kernel_functions(part, order):
+    players = subsets(N, order)
+    expected = (part.variance * part.matrix(X, X[1:10])).T @ INTERACTIONS[order]
+    out = np.zeros(expected.shape)
+    part.add_interactions(out, X[1:10], players)
     np.testing.assert_allclose(out, expected, atol=1e-13)
+    few = np.zeros((9, 5))
+    part.add_interactions(few, X[1:10], tuple(each[[0, 2, 3, 9, 14]] for each in players))
+    np.testing.assert_allclose(few, expected[:, [0, 2, 3, 9, 14]], atol=1e-13)
     weights, means = np.random.default_rng(0).normal(size=9), np.zeros(len(players[0]))
-    part.add_pair_means(means, X[1:10], weights, players)
+    part.add_interaction_means(means, X[1:10], weights, players)
     np.testing.assert_allclose(means, weights @ expected, atol=1e-12)
 
 
-def test_pair_prior_variances_are_those_of_the_functional(part):
-    out = np.zeros((N, N))
-    part.add_pair_prior_variances(out)
-    covariance = INTERACTIONS.T @ (part.variance * part.matrix(X, X)) @ INTERACTIONS
-    found = out[np.triu_indices(N, 1)]
-    np.testing.assert_allclose(found, np.diag(covariance), rtol=1e-10, atol=1e-13)
+@pytest.mark.parametrize("order", [2, 3])
+def test_prior_variances_of_interactions_are_those_of_the_functional(part, order):
+    out = np.zeros((N,) * order)
+    part.add_interaction_variances(out)
+    exact = INTERACTIONS[order]
+    covariance = exact.T @ (part.variance * part.matrix(X, X)) @ exact
+    np.testing.assert_allclose(out[subsets(N, order)], np.diag(covariance), rtol=1e-10, atol=1e-12)
 
 
 def test_term_variances_are_the_coefficients_variances(part):

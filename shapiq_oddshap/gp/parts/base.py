@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from shapiq_oddshap.sample import Parity
 
-    Players = tuple[np.ndarray, np.ndarray]
+    Players = tuple[np.ndarray, ...]
 
 __all__ = ["Hints", "OnRows", "Part"]
 
-_ROWS = 512
-"""Rows whose functionals of all pairs of players are held at once."""
+_ROWS, _HELD = 512, 512 * 19900
+"""Rows whose functionals of all sets of players are held at once, and numbers: all pairs of 200."""
 
 
 @dataclass(frozen=True)
@@ -92,52 +92,60 @@ class Part(ABC):
     def add_prior_variances(self, out: np.ndarray) -> None:
         """Add the prior variances of the Shapley values to ``out``, shape ``(n,)``."""
 
-    def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
-        """Add the pairwise Shapley interactions of ``k(., x_j)`` to row j of ``out``.
+    def add_interactions(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+        """Add the Shapley interactions of ``k(., x_j)`` to row j of ``out``.
 
-        They depend on the even half alone (``docs/interactions.md``, equation 1).
+        Those of order k depend on the half of the parity of k alone (``docs/interactions.md``,
+        equation 1); nothing is to be added where :meth:`carries` says so.
 
         Args:
-            out: One column per pair of players, shape ``(m, p)``.
+            out: One column per set of players, shape ``(m, p)``.
             x: Sign rows, shape ``(m, n)``.
-            players: The first and the second players of the pairs, two arrays of shape ``(p,)``.
+            players: The first, the second and so on of the sets, k arrays of shape ``(p,)``: two for
+                pairs, three for triples.
 
         Raises:
-            NotImplementedError: If the part has an even half and does not override this.
+            NotImplementedError: If the part has that half and does not override this.
         """
-        del out, x, players
-        self._only_odd("add_pair_functionals")
+        del out, x
+        self._only_other("add_interactions", len(players))
 
-    def add_pair_prior_variances(self, out: np.ndarray) -> None:
-        """Add the interactions' prior variances to ``out``, ``(n, n)``; its diagonal has no meaning.
+    def add_interaction_variances(self, out: np.ndarray) -> None:
+        """Add the interactions' prior variances to ``out``, k axes of length n.
+
+        Of its entries those of k distinct players have a meaning.
 
         Raises:
-            NotImplementedError: If the part has an even half and does not override this.
+            NotImplementedError: If the part has that half and does not override this.
         """
-        del out
-        self._only_odd("add_pair_prior_variances")
+        self._only_other("add_interaction_variances", out.ndim)
 
-    def _only_odd(self, method: str) -> None:
-        """Refuse to leave out the pairwise interactions of a part that has some."""
-        if self.parity != "odd":
+    def carries(self, order: int) -> bool:
+        """Return whether the part's half is one that interactions of an order depend on."""
+        return self.parity in ("both", ("even", "odd")[order % 2])
+
+    def _only_other(self, method: str, order: int) -> None:
+        """Refuse to leave out the interactions of a part that has some."""
+        if self.carries(order):
             msg = (
-                f"{type(self).__name__} has an even half, but no {method}. Please write it, or "
-                'declare parities = ("odd",) if there is none.'
+                f"{type(self).__name__} has an {('even', 'odd')[order % 2]} half, but no {method}. "
+                "Please write it, or declare parities without that half if there is none."
             )
             raise NotImplementedError(msg)
 
-    def add_pair_means(
+    def add_interaction_means(
         self, out: np.ndarray, x: np.ndarray, weights: np.ndarray, players: Players
     ) -> None:
-        """Add ``sum_j weights_j`` times row j of :meth:`add_pair_functionals` to ``out``, ``(p,)``.
+        """Add ``sum_j weights_j`` times row j of :meth:`add_interactions` to ``out``, ``(p,)``.
 
-        To override where the rows can be summed before they meet the pairs.
+        To override where the rows can be summed before they meet the sets.
         """
-        for start in range(0, len(x), _ROWS):
-            rows = slice(start, start + _ROWS)
-            block = np.zeros((len(x[rows]), len(out)))
-            self.add_pair_functionals(block, x[rows], players)
-            out += weights[rows] @ block
+        block = max(1, min(_ROWS, _HELD // max(len(out), 1)))
+        for start in range(0, len(x), block):
+            rows = slice(start, start + block)
+            some = np.zeros((len(x[rows]), len(out)))
+            self.add_interactions(some, x[rows], players)
+            out += weights[rows] @ some
 
     def term_variances(self, terms: np.ndarray) -> np.ndarray:
         """Return the prior variances that the part gives to single terms, ``(t,)``.

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
+from shapiq_oddshap.fourier import subsets
 from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
 from shapiq_oddshap.gp.parts.product import Product
-from shapiq_oddshap.gp.parts.sizes import half_correlation, sizes_of
+from shapiq_oddshap.gp.parts.sizes import differences, half_correlation, sizes_of
 
 if TYPE_CHECKING:
+    from shapiq_oddshap.gp.parts.base import Players
     from shapiq_oddshap.sample import Parity
 
 __all__ = ["ChangingInteractions"]
@@ -78,16 +82,25 @@ class ChangingInteractions(Part):
         return _OnRows(self._product.on(x), covariance)
 
     def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
-        """Add the mean marginal contributions of eq. 21, in blocks of rows; see :class:`Part`."""
+        """Add the mean marginal contributions of eq. 21; see :class:`Part`."""
+        self._add_differences(out, x, (np.arange(x.shape[1]),))
+
+    def add_interactions(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+        """Add the mean differences in all players of a set; see :class:`Part`."""
+        if self.carries(len(players)):
+            self._add_differences(out, x, players)
+
+    def _add_differences(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+        """Add what sets of players get of the kernel functions, in blocks of rows."""
         n = x.shape[1]
         heights = self.covariance(n)[:, sizes_of(x)]
-        block = max(1, _HELD // n**2)
+        block = max(1, _HELD // (n * max(n, len(players[0]))))
         scale = 0.5 * np.exp(self._product.log_scale + self.rates.sum())
         for start in range(0, len(x), block):
             rows = slice(start, start + block)
             exponents = self.rates * x[rows]
             for sign in (1.0, -1.0):
-                contribution = _mean_contributions(sign * exponents, heights[:, rows])
+                contribution = _mean_differences(sign * exponents, heights[:, rows], players)
                 out[rows] += sign * scale * contribution
 
     def add_prior_variances(self, out: np.ndarray) -> None:
@@ -98,11 +111,30 @@ class ChangingInteractions(Part):
         ``tanh(a)`` add up the variances of the terms.
         """
         n = len(out)
-        inside, outside = _order_variances(n, self.covariance(n))
+        outside, inside = _order_variances(n, self.covariance(n), 1)
         rho, shared = np.tanh(self.rates), np.exp(self._product.empty_log_variance)
         for player in range(n):
             others = _symmetric_polynomials(np.delete(rho, player))
             out[player] += shared * (rho[player] * (others @ inside[1:]) + others @ outside[:n])
+
+    def add_interaction_variances(self, out: np.ndarray) -> None:
+        """Add the same for sets, of which a term may hold some players; see :class:`Part`."""
+        n, order = len(out), out.ndim
+        if not self.carries(order):
+            return
+        rho, shared = np.tanh(self.rates), np.exp(self._product.empty_log_variance)
+        players = subsets(n, order)
+        others = np.zeros((n + 1, len(players[0])))
+        others[0] = 1.0
+        for player, value in enumerate(rho.tolist()):
+            of_others = value * ~reduce(np.logical_or, [each == player for each in players])
+            others[1:] += of_others * others[:-1]
+        members = np.stack([rho[each] for each in players], axis=1)
+        held = np.array([_symmetric_polynomials(row) for row in members]).reshape(-1, order + 1)
+        by_order = _order_variances(n, self.covariance(n), order)
+        for count, variances in enumerate(by_order):
+            found = variances[count:] @ others[: n + 1 - count]
+            out[players] += shared * held[:, count] * found
 
 
 class _OnRows(OnRows):
@@ -127,21 +159,25 @@ class _OnRows(OnRows):
         return self._product.gradient(weights * self._covariance, variance, shape)
 
 
-def _mean_contributions(exponents: np.ndarray, heights: np.ndarray) -> np.ndarray:
-    """Return the Shapley values of ``exp(sum_l c_l x_l) h(s)``, over ``exp(sum_l |c_l|)``.
+def _mean_differences(
+    exponents: np.ndarray, heights: np.ndarray, players: Players
+) -> np.ndarray:
+    """Return the interactions of ``exp(sum_l c_l x_l) h(s)``, over ``exp(sum_l |c_l|)``.
 
     An absent player multiplies by ``exp(c_l)``, a present one by ``exp(-c_l)``. The sums of these
-    products over the coalitions of every size are the coefficients of a polynomial; without a
-    player they follow by dividing its factor out, from the end at which that is stable.
+    products over the coalitions of every size are the coefficients of a polynomial; without the
+    players of a set they follow by dividing their factors out, from the end at which that is stable.
 
     Args:
         exponents: ``c`` by row, shape ``(m, n)``.
         heights: ``h`` at the sizes 0 to n by row, shape ``(n + 1, m)``.
+        players: The first, the second and so on of the sets, k arrays of shape ``(p,)``.
 
     Returns:
-        The Shapley values, shape ``(m, n)``.
+        The interactions, those of single players their Shapley values, shape ``(m, p)``.
     """
     m, n = exponents.shape
+    order = len(players)
     absent, present = np.exp(exponents - np.abs(exponents)), np.exp(-exponents - np.abs(exponents))
     sums = np.zeros((n + 1, m))
     sums[0] = 1.0
@@ -149,69 +185,92 @@ def _mean_contributions(exponents: np.ndarray, heights: np.ndarray) -> np.ndarra
         shifted = sums[: player + 1] * present[:, player]
         sums[: player + 1] *= absent[:, player]
         sums[1 : player + 2] += shifted
-    without = _divided(sums, absent, present)
-    sizes = np.arange(n)
-    weights = np.exp(gammaln(sizes + 1) + gammaln(n - sizes) - gammaln(n + 1))[:, None]
-    joined = np.einsum("kj,kji->ji", weights * heights[1:], without)
-    alone = np.einsum("kj,kji->ji", weights * heights[:-1], without)
-    return present * joined - absent * alone
+    without, place = sums[:, :, None], np.zeros(len(players[0]), dtype=int)
+    for count in range(1, order + 1):
+        # sets that begin alike share the divisions by their first players
+        chosen = np.stack(players[:count], axis=1)
+        distinct, first, inverse = np.unique(chosen, axis=0, return_index=True, return_inverse=True)
+        last = distinct[:, -1]
+        without = _divided(without[:, :, place[first]], absent[:, last], present[:, last])
+        place = inverse.ravel()
+    without = without[:, :, place]
+    sizes = np.arange(n - order + 1)
+    weights = gammaln(sizes + 1) + gammaln(n - order - sizes + 1) - gammaln(n - order + 2)
+    weights = np.exp(weights)[:, None]
+    out = np.zeros(without.shape[1:])
+    for held in range(order, -1, -1):
+        means = np.einsum("kj,kji->ji", weights * heights[held : held + len(sizes)], without)
+        for inside in combinations(range(order), held):
+            factors = [
+                (present if position in inside else -absent)[:, each]
+                for position, each in enumerate(players)
+            ]
+            out += reduce(np.multiply, factors) * means
+    return out
 
 
 def _divided(sums: np.ndarray, absent: np.ndarray, present: np.ndarray) -> np.ndarray:
-    """Return the sums over the coalitions of the other players, for every player.
+    """Return the sums over the coalitions without one more player.
 
-    ``sums_k = absent_i q_k + present_i q_{k-1}`` is solved upwards while the second summand is at
+    ``sums_k = absent q_k + present q_{k-1}`` is solved upwards while the second summand is at
     most half, and downwards from the top for the rest: by the logarithmic concavity of q its share
     grows with k.
 
     Args:
-        sums: Sums over the coalitions of every size, shape ``(n + 1, m)``.
-        absent: Factors of absent players, shape ``(m, n)``.
-        present: Factors of present players, shape ``(m, n)``.
+        sums: Sums over the coalitions of every size, shape ``(size + 1, m, p)`` or, where they are
+            the same for all, ``(size + 1, m, 1)``.
+        absent: Factors of the absent player, shape ``(m, p)``.
+        present: Factors of the present player, shape ``(m, p)``.
 
     Returns:
-        q by size, row and player, shape ``(n, m, n)``.
+        q by size, row and player, shape ``(size, m, p)``.
     """
     n = len(sums) - 1
     q = np.empty((n, *absent.shape))
-    q[0] = sums[0][:, None] / absent
+    q[0] = sums[0] / absent
     upwards, last = np.ones(absent.shape, dtype=bool), np.zeros(absent.shape, dtype=int)
     for size in range(1, n):
         taken = present * q[size - 1]
-        q[size] = (sums[size][:, None] - taken) / absent
-        upwards &= taken <= 0.5 * sums[size][:, None]
+        q[size] = (sums[size] - taken) / absent
+        upwards &= taken <= 0.5 * sums[size]
         last += upwards
-    down = sums[n][:, None] / present
+    down = sums[n] / present
     q[n - 1] = np.where(last < n - 1, down, q[n - 1])
     for size in range(n - 2, -1, -1):
-        down = (sums[size + 1][:, None] - absent * down) / present
+        down = (sums[size + 1] - absent * down) / present
         q[size] = np.where(size > last, down, q[size])
     return q
 
 
-def _order_variances(n: int, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the variances of a player's share in ``chi_T h(s)`` by the order of T.
+def _order_variances(n: int, covariance: np.ndarray, order: int) -> np.ndarray:
+    """Return the variances of a set's share in ``chi_T h(s)`` by the order of T.
+
+    Args:
+        n: Number of players.
+        covariance: That of h over the sizes, shape ``(n + 1, n + 1)``.
+        order: How many players the set has, k.
 
     Returns:
-        Those of a member of T and of another player, zero for even orders, each of shape ``(n + 1,)``.
+        Those of sets of which T holds none, one ... all players, zero for even orders of T, shape
+        ``(k + 1, n + 1)``.
     """
-    sizes = np.arange(n)
-    # means[k, s]: the mean of chi_K, |K| = k, over the coalitions of size s of n - 1 players
-    means = np.zeros((n + 1, n))
+    rest = n - order
+    sizes = np.arange(rest + 1)
+    # means[k, s]: the mean of chi_K, |K| = k, over the coalitions of size s of the other players
+    means = np.zeros((rest + 2, rest + 1))
     means[0] = 1.0
-    if n > 1:
-        means[1] = (n - 1 - 2.0 * sizes) / (n - 1)
-    for k in range(1, n - 1):
-        means[k + 1] = ((n - 1 - 2.0 * sizes) * means[k] - k * means[k - 1]) / (n - 1 - k)
-    rise, stay = np.eye(n, n + 1, 1), np.eye(n, n + 1)
-    inside, outside = np.zeros((2, n + 1))
-    for order in range(1, n + 1, 2):
-        member = -(means[order - 1] @ (rise + stay)) / n
-        inside[order] = member @ covariance @ member
-        if order < n:
-            other = (means[order] @ (rise - stay)) / n
-            outside[order] = other @ covariance @ other
-    return inside, outside
+    if rest > 0:
+        means[1] = (rest - 2.0 * sizes) / rest
+    for k in range(1, rest):
+        means[k + 1] = ((rest - 2.0 * sizes) * means[k] - k * means[k - 1]) / (rest - k)
+    out = np.zeros((order + 1, n + 1))
+    for members in range(order + 1):
+        steps = differences(n, order, members)
+        for size in range(1, n + 1, 2):
+            if 0 <= size - members <= rest:
+                share = (means[size - members] @ steps) / (rest + 1)
+                out[members, size] = share @ covariance @ share
+    return out
 
 
 def _symmetric_polynomials(values: np.ndarray) -> np.ndarray:

@@ -51,10 +51,10 @@ class MainEffects(Part):
         """Add ``4 v/n``; see :class:`Part`."""
         out += 4.0 * self.variance / len(out)
 
-    def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+    def add_interactions(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
         """Add nothing; see :class:`Part`."""
 
-    def add_pair_prior_variances(self, out: np.ndarray) -> None:
+    def add_interaction_variances(self, out: np.ndarray) -> None:
         """Add nothing; see :class:`Part`."""
 
     def term_variances(self, terms: np.ndarray) -> np.ndarray:

@@ -41,14 +41,16 @@ class PairEffects(Part):
     def add_prior_variances(self, out: np.ndarray) -> None:
         """Add nothing; see :class:`Part`."""
 
-    def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
-        """Add four times the pair's own term; see :class:`Part`."""
-        first, second = players
-        out += (4.0 * self.each(x.shape[1])) * (x[:, first] * x[:, second])
+    def add_interactions(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+        """Add four times a pair's own term; see :class:`Part`."""
+        if len(players) == 2:
+            first, second = players
+            out += (4.0 * self.each(x.shape[1])) * (x[:, first] * x[:, second])
 
-    def add_pair_prior_variances(self, out: np.ndarray) -> None:
+    def add_interaction_variances(self, out: np.ndarray) -> None:
         """Add 16 times the variance of a pair's term; see :class:`Part`."""
-        out += 16.0 * self.each(len(out))
+        if out.ndim == 2:
+            out += 16.0 * self.each(len(out))
 
     def term_variances(self, terms: np.ndarray) -> np.ndarray:
         """Return the same for all pairs; see :class:`Part`."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
 from math import log
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shapiq_oddshap.fourier import sums_of_products
 from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
 from shapiq_oddshap.sample import has_parity
 
@@ -134,52 +135,53 @@ class Product(Part):
             others = np.exp(offset + factors.sum(axis=1, keepdims=True) - factors)
             out += 2.0 * rho * (weights @ others)
 
-    def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+    def add_interactions(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
         """Add the integral of equation 4 of ``docs/interactions.md``; see :class:`Part`."""
-        if self.parity == "odd":
-            return
-        first, second = players
-        for density, factors, scale in self._pair_nodes(x):
-            block = factors[:, first]
-            block *= factors[:, second]
+        for density, factors, scale in self._interaction_nodes(x, len(players)):
+            block = factors[:, players[0]]
+            for each in players[1:]:
+                block *= factors[:, each]
             block *= density[:, None]
-            out += block * (scale[first] * scale[second])
+            block *= reduce(np.multiply, [scale[each] for each in players])
+            out += block
 
-    def add_pair_means(
+    def add_interaction_means(
         self, out: np.ndarray, x: np.ndarray, weights: np.ndarray, players: Players
     ) -> None:
-        """Take one product of matrices per node for all pairs; see :class:`Part`."""
-        if self.parity == "odd":
-            return
-        first, second = players
-        for density, factors, scale in self._pair_nodes(x):
-            scaled = factors * scale
-            table = (scaled * (weights * density)[:, None]).T @ scaled
-            out += table[first, second]
+        """Take products of matrices for all sets at every node; see :class:`Part`."""
+        order = len(players)
+        for density, factors, scale in self._interaction_nodes(x, order):
+            out += sums_of_products(weights * density, factors * scale, order)[players]
 
-    def _pair_nodes(self, x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield what the integral over ``prod_{l != i, k} (1 + s rho_l x_l)`` has at every node.
+    def _interaction_nodes(
+        self, x: np.ndarray, order: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield what the integral over ``prod_{l not in A} (1 + s rho_l x_l)`` has at every node.
 
         The product over all players with its weight, shape ``(m,)``; the factors
         ``x_i / (1 + s rho_i x_i)`` of the players but for their scale, ``(m, n)``; that scale, ``(n,)``.
         """
+        if not self.carries(order):
+            return
         rho, offset = np.tanh(self.rates), self.empty_log_variance
+        sign = 0.5 * (-2.0) ** order
         for node, weight in zip(*legendre(min(max(len(rho) // 2, 1), SHAPLEY_NODES)), strict=True):
             along = node * rho
             shrink = np.log1p(-(along**2))
-            density = 2.0 * weight * np.exp(offset + 0.5 * shrink.sum() + x @ np.arctanh(along))
+            density = sign * weight * np.exp(offset + 0.5 * shrink.sum() + x @ np.arctanh(along))
             yield density, x - along, rho * np.exp(-shrink)
 
-    def add_pair_prior_variances(self, out: np.ndarray) -> None:
-        """Add the integral of 16 ``1 / (|T| - 1)^2``, as for :meth:`add_prior_variances`."""
-        if self.parity == "odd":
+    def add_interaction_variances(self, out: np.ndarray) -> None:
+        """Add the integral of ``4^k / (|T| - k + 1)^2``, as for :meth:`add_prior_variances`."""
+        order = out.ndim
+        if not self.carries(order):
             return
         rho, offset = np.tanh(self.rates), self.empty_log_variance
         for s, weight in zip(*logarithmic(), strict=True):
             for sign in (1.0, -1.0):
                 factors = np.log1p(sign * s * rho)
-                others = np.exp(0.5 * (offset + factors.sum()) - factors) * rho
-                out += (8.0 * weight) * np.outer(others, others)
+                others = np.exp((offset + factors.sum()) / order - factors) * rho
+                out += (0.5 * 4.0**order * weight) * reduce(np.multiply.outer, [others] * order)
 
     def term_variances(self, terms: np.ndarray) -> np.ndarray:
         """Return the product of eq. 3 for the terms of the parity; see :class:`Part`."""

@@ -7,6 +7,7 @@ size gives every player the same.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -21,7 +22,15 @@ if TYPE_CHECKING:
     from shapiq_oddshap.gp.parts.base import Hints, Players
     from shapiq_oddshap.sample import Parity
 
-__all__ = ["ChangingEffects", "Jump", "LearningCurve", "SizeSteps", "half_correlation", "sizes_of"]
+__all__ = [
+    "ChangingEffects",
+    "Jump",
+    "LearningCurve",
+    "SizeSteps",
+    "differences",
+    "half_correlation",
+    "sizes_of",
+]
 
 _TWIN: dict[Parity, Parity] = {"odd": "even", "even": "odd", "both": "both"}
 """The parity under ``s -> n - s`` of the functions that main effects are multiplied with."""
@@ -144,16 +153,19 @@ class _SizeFunction(Part):
         ends = self.covariance(n, np.array([0, n]), np.array([0, n]))
         out += self.variance * (ends.trace() - 2.0 * ends[0, 1]) / n**2
 
-    def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
-        """Add ``(g(n) - g(n - 1) - g(1) + g(0)) / (n - 1)`` for every pair; see :class:`Part`."""
-        del players
-        curvature = _curvature(x.shape[1]) @ _everywhere(self, x.shape[1])
-        out += self.variance * curvature[sizes_of(x)][:, None]
+    def add_interactions(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+        """Add the mean of the k-th difference of g, the same for every set; see :class:`Part`."""
+        n, order = x.shape[1], len(players)
+        if self.carries(order):
+            difference = _size_weights(n, order) @ _everywhere(self, n)
+            out += self.variance * difference[sizes_of(x)][:, None]
 
-    def add_pair_prior_variances(self, out: np.ndarray) -> None:
+    def add_interaction_variances(self, out: np.ndarray) -> None:
         """Add the variance of that; see :class:`Part`."""
-        weights = _curvature(len(out))
-        out += self.variance * (weights @ _everywhere(self, len(out)) @ weights)
+        n, order = len(out), out.ndim
+        if self.carries(order):
+            weights = _size_weights(n, order)
+            out += self.variance * (weights @ _everywhere(self, n) @ weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,20 +251,24 @@ class ChangingEffects(Part):
         own, other = (shares * _half(smooth, smooth[:, ::-1], _TWIN[self.parity])).sum(axis=1)
         out += (self.variance / n) * (own + (n - 1) * other)
 
-    def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
-        """Add what a pair gets of its two players' effects and of all others'; see :class:`Part`."""
-        n = x.shape[1]
-        own, other = _pair_shares(n) @ _everywhere(self, n)[:, sizes_of(x)]
-        both = x[:, players[0]] + x[:, players[1]]
-        rest = x.sum(axis=1, keepdims=True) - both
-        out += (self.variance / n) * (both * own[:, None] + rest * other[:, None])
+    def add_interactions(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+        """Add what a set gets of its players' effects and of all others'; see :class:`Part`."""
+        n, order = x.shape[1], len(players)
+        if not self.carries(order):
+            return
+        own, other = _interaction_shares(n, order) @ _everywhere(self, n)[:, sizes_of(x)]
+        inside = reduce(np.add, [x[:, each] for each in players])
+        rest = x.sum(axis=1, keepdims=True) - inside
+        out += (self.variance / n) * (inside * own[:, None] + rest * other[:, None])
 
-    def add_pair_prior_variances(self, out: np.ndarray) -> None:
+    def add_interaction_variances(self, out: np.ndarray) -> None:
         """Add the variances of own and other effects, which are independent; see :class:`Part`."""
-        n = len(out)
-        shares = _pair_shares(n)
+        n, order = len(out), out.ndim
+        if not self.carries(order):
+            return
+        shares = _interaction_shares(n, order)
         own, other = np.einsum("ks,st,kt->k", shares, _everywhere(self, n), shares)
-        out += (self.variance / n) * (2.0 * own + (n - 2) * other)
+        out += (self.variance / n) * (order * own + (n - order) * other)
 
 
 def _everywhere(part: _SizeFunction | ChangingEffects, n: int) -> np.ndarray:
@@ -274,25 +290,45 @@ def _shares(n: int) -> np.ndarray:
     return np.stack([own, (total - own) / max(n - 1, 1)])
 
 
-def _curvature(n: int) -> np.ndarray:
-    """Return the interaction of any pair in a function of the size as weights, ``(n + 1,)``.
+def differences(n: int, order: int, members: int) -> np.ndarray:
+    """Return the k-th difference of ``chi_T h(s)`` in the players of a set, as weights of h.
 
-    The mean over ``t`` of ``g(t + 2) - 2 g(t + 1) + g(t)`` telescopes to the sizes next to the ends.
+    In a player of T it is ``-h(s + 1) - h(s)``, in another one ``h(s + 1) - h(s)``; that of the
+    others is left to multiply.
+
+    Args:
+        n: Number of players.
+        order: How many players the set has, k.
+        members: How many of them are in T.
+
+    Returns:
+        The weights of ``h(0) .. h(n)``, a row for every size of the coalition of the other players,
+        shape ``(n - k + 1, n + 1)``.
     """
-    weights = np.zeros(n + 1)
-    np.add.at(weights, [0, 1, n - 1, n], [1.0, -1.0, -1.0, 1.0])
-    return weights / (n - 1)
+    steps = [np.array([-1.0, -1.0])] * members + [np.array([-1.0, 1.0])] * (order - members)
+    weights = reduce(np.convolve, steps)
+    rows = np.arange(n - order + 1)[:, None]
+    out = np.zeros((len(rows), n + 1))
+    out[rows, rows + np.arange(order + 1)] = weights
+    return out
 
 
-def _pair_shares(n: int) -> np.ndarray:
+def _size_weights(n: int, order: int) -> np.ndarray:
+    """Return the interactions of a function of the size as weights of ``g(0) .. g(n)``.
+
+    The mean of its differences telescopes to the sizes next to the ends: for pairs it is
+    ``(g(n) - g(n - 1) - g(1) + g(0)) / (n - 1)``.
+    """
+    return np.asarray(differences(n, order, 0).sum(axis=0) / (n - order + 1))
+
+
+def _interaction_shares(n: int, order: int) -> np.ndarray:
     """Return the interactions of ``x_i h(s)`` as weights of ``h(0) .. h(n)``, ``(2, n + 1)``.
 
-    A pair with player i gets ``h(0) + h(1) - h(n - 1) - h(n)``, one without it
-    ``h(0) - h(n) - (h(1) - h(n - 1)) n / (n - 2)``, each divided by ``n - 1``.
+    Those of a set with player i, and of one without, where the mean of ``x_i`` over the coalitions
+    of size b of the others is ``(n - k - 2 b) / (n - k)``.
     """
-    shares = np.zeros((2, n + 1))
-    np.add.at(shares[0], [0, 1, n - 1, n], [1.0, 1.0, -1.0, -1.0])
-    if n > 2:
-        slope = n / (n - 2)
-        np.add.at(shares[1], [0, 1, n - 1, n], [1.0, -slope, slope, -1.0])
-    return shares / (n - 1)
+    rest = n - order
+    own = differences(n, order, 1).sum(axis=0)
+    other = (rest - 2.0 * np.arange(rest + 1)) @ differences(n, order, 0) / max(rest, 1)
+    return np.stack([own, other]) / (rest + 1)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from shapiq_oddshap.fourier import carrying_terms, sums_of_products
 from shapiq_oddshap.gp.parts.base import Hints, Part
 from shapiq_oddshap.gp.signs import characters
 
@@ -67,12 +69,10 @@ class Terms(Part):
         odd = self.terms.sum(axis=1) % 2 == 1
         return self.terms[odd], self.variances[odd]
 
-    @property
-    def _even(self) -> tuple[np.ndarray, np.ndarray]:
-        """The terms of even order but the constant, which alone carry pairwise interactions."""
-        orders = self.terms.sum(axis=1)
-        even = (orders % 2 == 0) & (orders > 0)
-        return self.terms[even], self.variances[even]
+    def _carrying(self, order: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The terms that carry interactions of an order, ``|T| - k + 1``, and their variances."""
+        carrying, divisors = carrying_terms(self.terms, order)
+        return self.terms[carrying], divisors, self.variances[carrying]
 
     @property
     def total_variance(self) -> float:
@@ -121,33 +121,34 @@ class Terms(Part):
         terms, variances = self._odd
         out += (4.0 * variances / terms.sum(axis=1) ** 2) @ terms
 
-    def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
-        """Add ``4 sum_T w_T chi_T(x_j) / (|T| - 1)`` over the terms with both; see :class:`Part`."""
-        terms, variances = self._even
+    def add_interactions(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+        """Add ``(-2)^k sum_T w_T chi_T(x_j) / (|T| - k + 1)`` over the terms with all of a set."""
+        order = len(players)
+        terms, divisors, variances = self._carrying(order)
         if len(terms) == 0:
             return
-        scale = 4.0 * variances / (terms.sum(axis=1) - 1)
-        members = (terms[:, players[0]] & terms[:, players[1]]).astype(float)
+        scale = (-2.0) ** order * variances / divisors
+        members = reduce(np.logical_and, [terms[:, each] for each in players]).astype(float)
         for start in range(0, len(x), _BLOCK):
             rows = slice(start, start + _BLOCK)
             out[rows] += (characters(x[rows], terms) * scale) @ members
 
-    def add_pair_means(
+    def add_interaction_means(
         self, out: np.ndarray, x: np.ndarray, weights: np.ndarray, players: Players
     ) -> None:
         """Weigh the rows of every term first; see :class:`Part`."""
-        terms, variances = self._even
+        order = len(players)
+        terms, divisors, variances = self._carrying(order)
         blocks = range(0, len(x), _BLOCK)
         sums = [weights[s : s + _BLOCK] @ characters(x[s : s + _BLOCK], terms) for s in blocks]
-        scaled = 4.0 * variances * np.sum(sums, axis=0) / (terms.sum(axis=1) - 1)
-        members = terms.astype(float)
-        out += ((members.T * scaled) @ members)[players]
+        scaled = (-2.0) ** order * variances * np.sum(sums, axis=0) / divisors
+        out += sums_of_products(scaled, terms.astype(float), order)[players]
 
-    def add_pair_prior_variances(self, out: np.ndarray) -> None:
-        """Add ``16 w_T / (|T| - 1)^2`` of the terms with both players; see :class:`Part`."""
-        terms, variances = self._even
-        members = terms.astype(float)
-        out += (members.T * (16.0 * variances / (terms.sum(axis=1) - 1) ** 2)) @ members
+    def add_interaction_variances(self, out: np.ndarray) -> None:
+        """Add ``4^k w_T / (|T| - k + 1)^2`` of the terms with all of a set; see :class:`Part`."""
+        terms, divisors, variances = self._carrying(out.ndim)
+        weights = 4.0**out.ndim * variances / divisors**2
+        out += sums_of_products(weights, terms.astype(float), out.ndim)
 
     def term_variances(self, terms: np.ndarray) -> np.ndarray:
         """Return the variances of those terms that are here; see :class:`Part`."""

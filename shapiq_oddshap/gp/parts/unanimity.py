@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from shapiq_oddshap.fourier import sums_of_products
 from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
 from shapiq_oddshap.gp.parts.product import SHAPLEY_NODES, Product, legendre, logarithmic
 
@@ -91,43 +93,41 @@ class Unanimity(Part):
         density, slopes = self._prior_nodes()
         out += density @ slopes
 
-    def add_pair_functionals(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+    def add_interactions(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
         """Add the integral of equation 7 of ``docs/interactions.md``; see :class:`Part`."""
-        first, second = players
-        for density, factors in self._pair_nodes(x):
-            out += density[:, None] * factors[:, first] * factors[:, second]
+        for density, factors in self._interaction_nodes(x, len(players)):
+            out += reduce(np.multiply, [factors[:, each] for each in players], density[:, None])
 
-    def add_pair_means(
+    def add_interaction_means(
         self, out: np.ndarray, x: np.ndarray, weights: np.ndarray, players: Players
     ) -> None:
-        """Take one product of matrices per node for all pairs; see :class:`Part`."""
-        first, second = players
-        for density, factors in self._pair_nodes(x):
-            table = (factors * (weights * density)[:, None]).T @ factors
-            out += table[first, second]
+        """Take products of matrices for all sets at every node; see :class:`Part`."""
+        order = len(players)
+        for density, factors in self._interaction_nodes(x, order):
+            out += sums_of_products(weights * density, factors, order)[players]
 
-    def _pair_nodes(self, x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield, for a row's members and for the others at every node, what its pairs get.
+    def _interaction_nodes(
+        self, x: np.ndarray, order: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield, for a row's members and for the others at every node, what its sets get.
 
         A weight per row, shape ``(m,)``, and factors of its players, shape ``(m, n)``.
         """
-        if self.parity == "odd":
+        if not self.carries(order):
             return
         scale = 2.0 * self.variance * _scale(self.rates, self.parity)
         members = _members(x)
         nodes, weights = legendre(min(max(x.shape[1] // 2, 1), SHAPLEY_NODES))
         logarithms, slopes = self._at(0.5 * (nodes + 1.0))
         for weight, log_factors, slope in zip(weights, logarithms, slopes, strict=True):
-            for players in (members, 1.0 - members):
+            for sign, players in ((1.0, members), (_SIGN[self.parity], 1.0 - members)):
                 density = 0.5 * weight * scale * np.exp(players @ log_factors - self.rates.sum())
-                yield density, players * slope
+                yield sign * density, players * slope
 
-    def add_pair_prior_variances(self, out: np.ndarray) -> None:
+    def add_interaction_variances(self, out: np.ndarray) -> None:
         """Add the same integral over all players with ``-log t``; see :class:`Part`."""
-        if self.parity == "odd":
-            return
-        density, slopes = self._prior_nodes()
-        out += (slopes.T * density) @ slopes
+        if self.carries(out.ndim):
+            out += sums_of_products(*self._prior_nodes(), out.ndim)
 
     def _prior_nodes(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the weight of all players and the slopes of each at the nodes, by row."""
