@@ -208,7 +208,7 @@ def _next_pairs(
         if len(pairs) >= next_proof:
             next_proof = 2 * len(pairs)
             rows = np.concatenate([[[False] * n, [True] * n], _members(pairs)])
-            players = relevant_players(rows, _one_output(values))
+            players = relevant_players(rows, values)
             if not players.all():
                 new = _pairs_among(players, pairs, wanted - len(pairs), entropy)
                 yield _members(new)
@@ -264,17 +264,6 @@ def smaller_members(pairs: np.ndarray) -> np.ndarray:
     n, sizes = pairs.shape[1], pairs.sum(axis=1)
     other = (2 * sizes > n) | ((2 * sizes == n) & ~pairs[:, -1])
     return pairs ^ other[:, None]
-
-
-def _one_output(values: np.ndarray) -> np.ndarray:
-    """Return one output that changes wherever any of several does, ``(m,)``."""
-    if values.ndim == 1:
-        return values
-    centred = values - values[0]
-    largest = np.abs(centred).max(axis=0)
-    largest[largest == 0] = 1.0
-    mixed: np.ndarray = (centred / largest) @ np.random.default_rng(0).normal(size=values.shape[1])
-    return mixed
 
 
 def spread(

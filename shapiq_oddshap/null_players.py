@@ -33,7 +33,8 @@ def relevant_players(coalitions: np.ndarray, values: np.ndarray) -> np.ndarray:
 
     Args:
         coalitions: Boolean rows, distinct, the empty one first, shape ``(m, n)``.
-        values: Their values, shape ``(m,)``.
+        values: Their values, shape ``(m,)``, or ``(m, k)`` of several outputs: a player matters who
+            does for any of them.
 
     Returns:
         A boolean per player, all true if the proof is too weak, shape ``(n,)``.
@@ -45,7 +46,7 @@ def relevant_players(coalitions: np.ndarray, values: np.ndarray) -> np.ndarray:
     """
     n = coalitions.shape[1]
     everyone = np.ones(n, dtype=bool)
-    centred = values - values[0]
+    centred = _one_output(values - values[0])
     tolerance = _TOLERANCE * np.abs(centred).max()
     # sums of these tell coalitions apart: two of a million share one with a probability below 1e-7
     codes = np.random.default_rng(0).integers(2**64, size=n, dtype=np.uint64)
@@ -64,6 +65,16 @@ def relevant_players(coalitions: np.ndarray, values: np.ndarray) -> np.ndarray:
         starts, spreads = _classes(keys - rows[:, player] * codes[player], centred)
         worth = min(worth, np.sum(spreads > tolerance) / max(len(keys) - len(starts), 1))
     return relevant if tests * worth >= _LEAST_EVIDENCE else everyone
+
+
+def _one_output(values: np.ndarray) -> np.ndarray:
+    """Return one output that differs wherever any of several does, ``(m,)``."""
+    if values.ndim == 1:
+        return values
+    largest = np.abs(values).max(axis=0)
+    largest[largest == 0] = 1.0
+    mixed: np.ndarray = (values / largest) @ np.random.default_rng(0).normal(size=len(largest))
+    return mixed
 
 
 def _classes(keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

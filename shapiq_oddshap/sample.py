@@ -54,6 +54,11 @@ class Sample:
         return int(self.coalitions.shape[1])
 
     @property
+    def is_complete(self) -> bool:
+        """Whether all coalitions are there."""
+        return len(self.values) == 2**self.n
+
+    @property
     def empty_value(self) -> float:
         """The value of the empty coalition, f(∅)."""
         return float(self.values[0])
@@ -93,16 +98,18 @@ class Sample:
             players: A boolean per player, shape ``(n,)``.
 
         Returns:
-            Every distinct coalition once, with the mean of its values and the sum of its weights.
+            Every coalition of theirs once, with the mean of its values and the sum of its weights.
         """
+        if players.all():
+            return self
         rows = self.coalitions[:, players]
         _, first, place = np.unique(row_keys(rows), return_index=True, return_inverse=True)
+        place = place.ravel()
         order = np.argsort(first)
-        count = np.bincount(place.ravel())[order]
-        centred = np.bincount(place.ravel(), self.values - self.empty_value)[order] / count
-        weights = np.bincount(place.ravel(), self.weights)[order]
+        centred = np.bincount(place, self.values - self.empty_value) / np.bincount(place)
+        weights = np.bincount(place, self.weights)[order]
         weights[:2] = 0.0
-        return Sample(rows[first[order]], centred + self.empty_value, weights)
+        return Sample(rows[first[order]], centred[order] + self.empty_value, weights)
 
     def component(self, parity: Literal["odd", "even"]) -> Component:
         """Return the odd or the even component, one row per complementary pair.
@@ -169,6 +176,13 @@ class Outputs:
     def __getitem__(self, output: int) -> Sample:
         """Return the sample of one output."""
         return self.sample.with_values(self.columns[output])
+
+    def among(self, players: np.ndarray) -> Outputs:
+        """Return the outputs of the game of some players; see :meth:`Sample.among`."""
+        if players.all():
+            return self
+        samples = [sample.among(players) for sample in self]
+        return Outputs(samples[0], np.array([sample.values for sample in samples]))
 
     def __iter__(self) -> Iterator[Sample]:
         """Yield the samples of all outputs."""

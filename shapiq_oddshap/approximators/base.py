@@ -266,7 +266,7 @@ class ShapleyApproximator(ShapleyAdapter):
         """
         asked, run, design = self._started(budget, game)
         sample, notes = run.collect(design, game, self.n)
-        exact = partial(_exact, max_order=self.max_order)
+        exact = partial(exact_values, max_order=self.max_order)
         fitted = exact(sample, run) if self._is_exact(run) else self._fit(sample, notes, run)
         return self._estimated(asked, sample, fitted, run)
 
@@ -311,7 +311,7 @@ class ShapleyApproximator(ShapleyAdapter):
         asked, run, design = self._started(budget, game)
         outputs, notes = run.collect_outputs(design, game, self.n)
         if self._is_exact(run):
-            fits = _one_by_one(outputs, run, partial(_exact, max_order=self.max_order))
+            fits = _one_by_one(outputs, run, partial(exact_values, max_order=self.max_order))
         else:
             fits = self._fit_outputs(outputs, notes, run)
         return [
@@ -475,7 +475,7 @@ def offer(offered: Mapping[int, tuple[str, ...]]) -> str:
     return f"estimates Shapley values and interactions. Please pass {', or '.join(ways)}."
 
 
-def _exact(sample: Sample, run: Run, *, max_order: int) -> Fitted:
+def exact_values(sample: Sample, run: Run, *, max_order: int) -> Fitted:
     """Sum marginal contributions over complementary pairs, and differences of higher order likewise.
 
     φ_i = Σ_S f(S) (1[i∈S] p_{s-1} - 1[i∉S] p_s) with p_s = 1 / (n C(n-1, s)) (paper, Equation 1);
@@ -484,10 +484,7 @@ def _exact(sample: Sample, run: Run, *, max_order: int) -> Fitted:
     n = sample.n
     with run.clock("shapley"):
         half = _half(n)
-        centred = sample.values - sample.values[0]
-        difference = np.concatenate(
-            [centred[:1] - centred[1:2], np.subtract(*np.split(centred[2:], 2))]
-        )
+        difference = (sample.at(half) - sample.empty_value) - (sample.at(~half) - sample.empty_value)
         sizes = half.sum(axis=1)
         log_weights = [
             gammaln(k + 1) + gammaln(n - k) - gammaln(n + 1)

@@ -12,13 +12,21 @@ import numpy as np
 from scipy.special import ndtri
 
 from shapiq_oddshap import trees
-from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
+from shapiq_oddshap.approximators.base import (
+    Fitted,
+    Plan,
+    Run,
+    ShapleyApproximator,
+    exact_values,
+)
 from shapiq_oddshap.approximators.table import GameTable
 from shapiq_oddshap.checks import as_integer
 from shapiq_oddshap.choosing import ChoiceOptions, chosen_pairs
 from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.evaluation import check_callable, evaluate, evaluate_outputs
+from shapiq_oddshap.fourier import subsets
 from shapiq_oddshap.gp import OddGPRecipe
+from shapiq_oddshap.null_players import relevant_players
 from shapiq_oddshap.process import fit_interactions, fit_process, fit_processes
 from shapiq_oddshap.sample import Outputs
 from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
@@ -160,11 +168,36 @@ class OddGP(ShapleyApproximator):
         return replace(options, least_batch=max(options.least_batch, wanted))
 
     def _fit(self, sample: Sample, notes: int, run: Run) -> Fitted:
-        """Screen, fit the process; the notes are how many pairs were chosen."""
+        """Fit those players that matter; the notes are how many pairs were chosen."""
         if np.ptp(sample.values) == 0:
             # a constant sample tells nothing of the scale on which others may differ
             zeros = np.zeros(self.count)
             return Fitted(zeros, FitFacts(path="constant"), np.full(len(zeros), np.inf))
+        with run.clock("screening"):
+            players = relevant_players(sample.coalitions, sample.values)
+        if players.all():
+            return self._fit_process(sample, notes, run)
+        smaller = sample.among(players)
+        fit = self._fit_known if smaller.is_complete else self._fit_process
+        return self._embedded(fit(smaller, notes, run), players)
+
+    def _fit_known(self, sample: Sample, notes: int, run: Run) -> Fitted:
+        """Take the exact values of a sample of all coalitions of those players that matter."""
+        fitted = exact_values(sample, run, max_order=self.max_order)
+        details = {"pairs": len(sample.values) / 2 - 1, "chosen": float(notes), "noise": 0.0}
+        return replace(fitted, facts=replace(fitted.facts, details=details))
+
+    def _embedded(self, fitted: Fitted, players: np.ndarray) -> Fitted:
+        """Return a fit of some players as that of all, of which the others are null."""
+        orders = range(1, self.max_order + 1)
+        there = np.concatenate([players[np.array(subsets(self.n, k))].all(axis=0) for k in orders])
+        values, variances = np.zeros((2, len(there)))
+        values[there], variances[there] = fitted.values, fitted.variances
+        details = {**fitted.facts.details, "null_players": float(np.sum(~players))}
+        return Fitted(values, replace(fitted.facts, details=details), variances)
+
+    def _fit_process(self, sample: Sample, notes: int, run: Run) -> Fitted:
+        """Screen, and fit the process."""
         if self.max_order == 1:
             return _fitted(fit_process(sample, run.rng, self.recipe, run.clock), notes)
         values, variances, odd, even = fit_interactions(
@@ -188,10 +221,18 @@ class OddGP(ShapleyApproximator):
             yield from super()._fit_outputs(outputs, notes, run)
             return
         chosen = Outputs(outputs.sample, outputs.columns[varies])
-        fits = fit_processes(chosen, run.rng, self.recipe, run.clock)
+        with run.clock("screening"):
+            players = relevant_players(chosen.sample.coalitions, chosen.columns.T)
+        fits = self._fit_together(chosen.among(players), notes, run)
         for varying, sample in zip(varies.tolist(), outputs, strict=True):
-            fitted = _fitted(next(fits), notes) if varying else self._fit(sample, notes, run)
-            yield fitted, run
+            yield self._embedded(next(fits), players) if varying else self._fit(sample, notes, run), run
+
+    def _fit_together(self, outputs: Outputs, notes: int, run: Run) -> Iterator[Fitted]:
+        """Fit outputs that vary, to the players that matter for any of them."""
+        if outputs.sample.is_complete:
+            return (self._fit_known(sample, notes, run) for sample in outputs)
+        fits = fit_processes(outputs, run.rng, self.recipe, run.clock)
+        return (_fitted(fit, notes) for fit in fits)
 
     def approximate_with_variance(
         self, budget: int, game: Game | Value
