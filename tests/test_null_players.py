@@ -1,0 +1,159 @@
+"""Players that a sample proves to be null: the proof, the coalitions after it, what is read off."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from shapiq_oddshap import OddGP
+from shapiq_oddshap.null_players import relevant_players
+from shapiq_oddshap.sampling import PairedCoalitionSampler, row_keys
+from tests.helpers import all_coalitions
+
+_N = 12
+_RELEVANT = [1, 2, 4, 5, 8, 11]
+
+
+def small_game(players=_RELEVANT, seed=0):
+    """Return a game of some players, of which every coalition has a value of its own."""
+    table = np.random.default_rng(seed).normal(size=2 ** len(players))
+    return lambda coalitions: table[coalitions[:, players] @ (1 << np.arange(len(players)))]
+
+
+def sampled(n, budget, game, seed=0):
+    sampler = PairedCoalitionSampler(n, random_state=seed)
+    sampler.sample(budget)
+    rows = sampler.coalitions_matrix
+    return rows, game(rows)
+
+
+def relevant_by_definition(coalitions, values):
+    """Leave players out as long as no two coalitions contradict it, pair by pair."""
+    left = list(range(coalitions.shape[1]))
+    odd = (values - values.mean()) @ np.where(coalitions, 1.0, -1.0)
+    scale = np.abs(values - values[0]).max()
+    for player in np.argsort(np.abs(odd), kind="stable").tolist():
+        others = [each for each in left if each != player]
+        equal = (
+            np.allclose(values[i], values[j], rtol=0, atol=5e-6 * scale)
+            for i, j in combinations(range(len(values)), 2)
+            if (coalitions[i, others] == coalitions[j, others]).all()
+        )
+        if all(equal):
+            left = others
+    return left
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_players_are_left_out_by_definition(seed):
+    rows, values = sampled(_N, 300, small_game(seed=seed), seed)
+    found = np.flatnonzero(relevant_players(rows, values)).tolist()
+    assert found == relevant_by_definition(rows, values) == _RELEVANT
+
+
+def test_of_all_coalitions_the_null_players_are_found():
+    rows = all_coalitions(8)[[0, 255, *range(1, 255)]]
+    for players in ([3], [0, 7], [1, 2, 3, 4, 5, 6], list(range(8))):
+        found = relevant_players(rows, small_game(players)(rows))
+        assert np.flatnonzero(found).tolist() == players
+
+
+def test_few_coalitions_prove_nothing():
+    rows, values = sampled(_N, 40, small_game())
+    assert len(relevant_by_definition(rows, values)) < _N
+    assert relevant_players(rows, values).all()
+
+
+def test_rounding_contradicts_nothing_and_noise_does():
+    rows, values = sampled(_N, 300, small_game())
+    noise = np.random.default_rng(1).normal(size=len(values))
+    assert np.flatnonzero(relevant_players(rows, values + 1e-7 * noise)).tolist() == _RELEVANT
+    assert relevant_players(rows, values + 1e-3 * noise).all()
+
+
+def test_constants_prove_nothing_and_units_change_nothing():
+    rows, values = sampled(_N, 300, small_game())
+    assert relevant_players(rows, np.full(len(rows), 3.0)).all()
+    for unit in (1e-300, 1e-3, 7.0, 1e300):
+        assert np.flatnonzero(relevant_players(rows, values * unit)).tolist() == _RELEVANT
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_players_who_rarely_matter_are_kept(seed):
+    """All coalitions of six players differ; three others matter in one of eight coalitions."""
+    game, others = small_game(seed=seed), [0, 3, 6]
+    rows, values = sampled(_N, 300, lambda c: game(c) + c[:, others].all(axis=1), seed)
+    assert relevant_players(rows, values)[others].all()
+
+
+def test_a_player_matters_who_does_for_any_output():
+    rows, first = sampled(_N, 400, small_game([0, 1, 2, 3]))
+    second = small_game([2, 3, 4, 5])(rows)
+    outputs = np.column_stack([first, 1e-9 * second, np.full(len(rows), 2.0)])
+    assert np.flatnonzero(relevant_players(rows, outputs)).tolist() == list(range(6))
+
+
+@pytest.mark.parametrize(
+    ("order", "index"), [(1, "SV"), (2, "SII"), (2, "k-SII"), (3, "SII"), (3, "k-SII")]
+)
+def test_the_values_are_those_of_the_smaller_game(order, index):
+    game, seed = small_game(), 3
+    estimate = OddGP(_N, max_order=order, index=index, random_state=seed).estimate(600, game)
+    assert estimate.diagnostics.path == "exact"
+    assert estimate.diagnostics.details["null_players"] == _N - len(_RELEVANT)
+    assert np.abs(estimate.variances).max() == 0.0
+    smaller = OddGP(len(_RELEVANT), max_order=order, index=index)
+    exact = smaller.approximate(2 ** len(_RELEVANT), small_game(list(range(len(_RELEVANT)))))
+    for size in range(1, order + 1):
+        for players in combinations(range(_N), size):
+            inside = [_RELEVANT.index(each) for each in players if each in _RELEVANT]
+            expected = exact[tuple(inside)] if len(inside) == size else 0.0
+            assert estimate.values[players] == pytest.approx(expected, abs=1e-12)
+
+
+def test_outputs_share_the_players_that_matter():
+    game, other = small_game(), small_game([1, 2, 4], seed=1)
+    estimates = OddGP(_N, random_state=0).estimate_outputs(
+        600, lambda c: np.column_stack([game(c), other(c), np.ones(len(c)), c[:, 5]])
+    )
+    assert [each.diagnostics.path for each in estimates] == ["exact", "exact", "constant", "exact"]
+    for each, single in zip(estimates, (game, other, None, lambda c: c[:, 5] * 1.0), strict=True):
+        if single is not None:
+            alone = OddGP(_N, random_state=0).estimate(600, single)
+            np.testing.assert_allclose(
+                each.values.get_n_order_values(1), alone.values.get_n_order_values(1), atol=1e-12
+            )
+
+
+def test_a_larger_budget_is_asked_for_all_that_a_smaller_one_is():
+    smaller = np.zeros((0, _N), dtype=bool)
+    for budget in (2, 60, 122, 150, 240, 242, 270, 300, 420, 700):
+        asked = []
+
+        def game(coalitions, asked=asked):
+            asked.append(coalitions)
+            return small_game()(coalitions)
+
+        OddGP(_N, random_state=3).estimate(budget, game)
+        rows = np.concatenate(asked)
+        assert len(np.unique(row_keys(rows))) == len(rows) == budget
+        assert np.isin(row_keys(smaller), row_keys(rows)).all()
+        smaller = rows
+
+
+def test_once_it_is_proven_the_others_are_all_asked_for():
+    """Of a sample that is drawn, some coalitions of the six players are missing for long."""
+    players = [0, 1, 3, 4, 6, 7, 9, 10]
+    seen = {}
+    for design in ("auto", "paired"):
+        asked = []
+
+        def game(coalitions, asked=asked):
+            asked.append(coalitions)
+            return small_game(players)(coalitions)
+
+        estimate = OddGP(_N, design=design, random_state=0).estimate(500, game)
+        seen[design] = len(np.unique(np.concatenate(asked)[:, players], axis=0))
+        assert estimate.diagnostics.details["null_players"] == 4
+    assert seen["paired"] < seen["auto"] == 2 ** len(players)
+
