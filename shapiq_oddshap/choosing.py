@@ -194,7 +194,8 @@ def _next_pairs(
 ) -> Generator[np.ndarray, np.ndarray, None]:
     """Ask for drawn pairs, and for those of fewer players as soon as others are proven to be null.
 
-    Once all coalitions of the others are known, pairs of all players go on to put that to the test.
+    That is asked whenever the pairs have doubled. Once all coalitions of the others are known, pairs of
+    all players go on to put it to the test.
 
     Args:
         pairs: What was asked for so far, shape ``(m, n)``.
@@ -203,19 +204,30 @@ def _next_pairs(
         entropy: The seed of the sizes' random sequences.
     """
     n = pairs.shape[1]
-    next_proof = _first_proof(n)
+    everyone, next_proof = np.ones(n, dtype=bool), _first_proof(n)
     while len(pairs) < wanted:
+        asked_of = [everyone]
         if len(pairs) >= next_proof:
-            next_proof = 2 * len(pairs)
+            next_proof *= 2
             rows = np.concatenate([[[False] * n, [True] * n], _members(pairs)])
-            players = relevant_players(rows, values)
-            if not players.all():
-                new = _pairs_among(players, pairs, wanted - len(pairs), entropy)
-                yield _members(new)
-                pairs, next_proof = np.concatenate([pairs, new]), wanted
-        new = _pairs_among(np.ones(n, dtype=bool), pairs, min(wanted, next_proof) - len(pairs), entropy)
-        values = np.concatenate([values, (yield _members(new))])
-        pairs = np.concatenate([pairs, new])
+            asked_of = _smaller_games(relevant_players(rows, values))
+        for players in asked_of:
+            most = min(wanted, next_proof) if players is everyone else wanted
+            new = _pairs_among(players, pairs, most - len(pairs), entropy)
+            if len(new):
+                values = np.concatenate([values, (yield _members(new))])
+                pairs = np.concatenate([pairs, new])
+
+
+def _smaller_games(relevant: np.ndarray) -> list[np.ndarray]:
+    """Return the players of every game that lacks some, those of fewest players first.
+
+    Args:
+        relevant: Who matters, shape ``(n,)``, or ``(k, n)`` of several outputs.
+    """
+    games = np.unique(np.atleast_2d(relevant), axis=0)
+    order = np.argsort(games.sum(axis=1), kind="stable")
+    return [players for players in games[order] if not players.all()]
 
 
 def _first_proof(n: int) -> int:
@@ -226,7 +238,7 @@ def _first_proof(n: int) -> int:
 def _pairs_among(players: np.ndarray, pairs: np.ndarray, count: int, entropy: int) -> np.ndarray:
     """Return pairs of some players that are not known yet: those that would be drawn next.
 
-    All other players are in the second member.
+    Which of the others are there is random, the same for the same pair.
 
     Args:
         players: A boolean per player, shape ``(n,)``.
@@ -253,6 +265,11 @@ def _pairs_among(players: np.ndarray, pairs: np.ndarray, count: int, entropy: in
     )
     after = np.maximum(pairs_per_size(n, total), counts)
     new[:, players] = next_drawn(known, counts, after, entropy)
+    # the high bit of an odd multiple of a sum of random numbers
+    rng = np.random.default_rng([entropy, n])
+    codes, factors = (rng.integers(2**64, size=len(players), dtype=np.uint64) | 1 for _ in range(2))
+    others = (new @ codes)[:, None] * factors[~players]
+    new[:, ~players] = others >> np.uint64(63) == 1
     return new
 
 

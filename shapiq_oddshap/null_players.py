@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from shapiq_oddshap.sampling import player_codes
+
 __all__ = ["relevant_players"]
 
 _TOLERANCE = 5e-6
@@ -29,15 +31,14 @@ def relevant_players(coalitions: np.ndarray, values: np.ndarray) -> np.ndarray:
     Players are left out one by one, those least correlated with the values first, as long as all
     coalitions that differ in nothing else have the same value. A few coalitions contradict nothing:
     what they prove is counted by how often it was put to the test, times the share of the tests that
-    fail where another player is left out, the one of fewest failures.
+    fail where another player is left out, the one of fewest failures (eq. 26).
 
     Args:
         coalitions: Boolean rows, distinct, the empty one first, shape ``(m, n)``.
-        values: Their values, shape ``(m,)``, or ``(m, k)`` of several outputs: a player matters who
-            does for any of them.
+        values: Their values, shape ``(m,)``, or ``(m, k)`` of several outputs.
 
     Returns:
-        A boolean per player, all true if the proof is too weak, shape ``(n,)``.
+        A boolean per player, all true if the proof is too weak, shape ``(n,)`` or ``(k, n)``.
 
     Examples:
         >>> coalitions = (np.arange(64)[:, None] >> np.arange(6) & 1).astype(bool)
@@ -45,36 +46,50 @@ def relevant_players(coalitions: np.ndarray, values: np.ndarray) -> np.ndarray:
         [False, True, False, False, True, False]
     """
     n = coalitions.shape[1]
-    everyone = np.ones(n, dtype=bool)
-    centred = _one_output(values - values[0])
-    tolerance = _TOLERANCE * np.abs(centred).max()
-    # sums of these tell coalitions apart: two of a million share one with a probability below 1e-7
-    codes = np.random.default_rng(0).integers(2**64, size=n, dtype=np.uint64)
-    keys, relevant = coalitions @ codes, everyone.copy()
-    correlations = (centred - centred.mean()) @ np.where(coalitions, 1.0, -1.0)
-    for player in np.argsort(np.abs(correlations), kind="stable").tolist():
-        without = keys - coalitions[:, player] * codes[player]
-        if np.all(_classes(without, centred)[1] <= tolerance):
-            keys, relevant[player] = without, False
-    if relevant.all() or not relevant.any():
-        return everyone
-    first, _ = _classes(keys, centred)
-    tests, rows, keys, centred = len(keys) - len(first), coalitions[first], keys[first], centred[first]
-    worth = _LARGEST_SHARE
-    for player in np.flatnonzero(relevant).tolist():
-        starts, spreads = _classes(keys - rows[:, player] * codes[player], centred)
-        worth = min(worth, np.sum(spreads > tolerance) / max(len(keys) - len(starts), 1))
-    return relevant if tests * worth >= _LEAST_EVIDENCE else everyone
-
-
-def _one_output(values: np.ndarray) -> np.ndarray:
-    """Return one output that differs wherever any of several does, ``(m,)``."""
+    codes = player_codes(n)
+    keys = coalitions @ codes
+    centred = values - values[0]
+    tolerance = _TOLERANCE * np.abs(centred).max(axis=0)
+    alone = np.empty((n, *values.shape[1:]), dtype=bool)
+    for player in range(n):
+        _, spreads = _classes(keys - coalitions[:, player] * codes[player], centred)
+        alone[player] = np.all(spreads <= tolerance, axis=0)
+    found = np.ones((*values.shape[1:], n), dtype=bool)
     if values.ndim == 1:
-        return values
-    largest = np.abs(values).max(axis=0)
-    largest[largest == 0] = 1.0
-    mixed: np.ndarray = (values / largest) @ np.random.default_rng(0).normal(size=len(largest))
-    return mixed
+        return _left(coalitions, centred, alone, tolerance) if alone.any() else found
+    for output in np.flatnonzero(alone.any(axis=0)).tolist():
+        found[output] = _left(
+            coalitions, np.ascontiguousarray(centred[:, output]), alone[:, output], tolerance[output]
+        )
+    return found
+
+
+def _left(
+    coalitions: np.ndarray, values: np.ndarray, alone: np.ndarray, tolerance: float
+) -> np.ndarray:
+    """Return who matters of one output.
+
+    Args:
+        coalitions: Boolean rows, shape ``(m, n)``.
+        values: Their values, less that of the empty one, shape ``(m,)``.
+        alone: Whom no two coalitions contradict that differ in nobody else, shape ``(n,)``.
+        tolerance: The difference that counts as none.
+    """
+    codes = player_codes(len(alone))
+    keys, relevant = coalitions @ codes, np.ones(len(alone), dtype=bool)
+    odd = (values - values.mean()) @ np.where(coalitions, 1.0, -1.0)
+    order = np.argsort(np.abs(odd), kind="stable")
+    for player in order[alone[order]].tolist():
+        without = keys - coalitions[:, player] * codes[player]
+        if np.all(_classes(without, values)[1] <= tolerance):
+            keys, relevant[player] = without, False
+    first, _ = _classes(keys, values)
+    tests, coalitions, values, keys = len(keys) - len(first), coalitions[first], values[first], keys[first]
+    worth = _LARGEST_SHARE if relevant.any() else 0.0
+    for player in np.flatnonzero(relevant).tolist():
+        starts, spreads = _classes(keys - coalitions[:, player] * codes[player], values)
+        worth = min(worth, np.sum(spreads > tolerance) / max(len(keys) - len(starts), 1))
+    return relevant if tests * worth >= _LEAST_EVIDENCE else np.ones_like(relevant)
 
 
 def _classes(keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -31,6 +31,7 @@ __all__ = [
     "drawn_pairs",
     "pairs_of_size",
     "pairs_per_size",
+    "player_codes",
     "row_keys",
     "row_weights",
     "size_weights",
@@ -65,6 +66,17 @@ def row_keys(rows: np.ndarray) -> np.ndarray:
         padded[:, 8 - packed.shape[1] :] = packed
         return padded.view(">u8").astype(np.uint64).ravel()
     return np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).ravel()
+
+
+def player_codes(n: int) -> np.ndarray:
+    """Return one ``uint64`` per player, whose sums tell sets of players apart, shape ``(n,)``.
+
+    Up to 64 players these are the bits, beyond they are random: two of a million sets then share
+    a sum with a probability below 1e-7.
+    """
+    if n <= 64:
+        return np.uint64(1) << np.arange(n, dtype=np.uint64)
+    return np.random.default_rng(0).integers(2**64, size=n, dtype=np.uint64)
 
 
 def distinct_rows(rows: np.ndarray) -> np.ndarray:

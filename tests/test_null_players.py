@@ -35,7 +35,7 @@ def relevant_by_definition(coalitions, values):
     for player in np.argsort(np.abs(odd), kind="stable").tolist():
         others = [each for each in left if each != player]
         equal = (
-            np.allclose(values[i], values[j], rtol=0, atol=5e-6 * scale)
+            abs(values[i] - values[j]) <= 5e-6 * scale
             for i, j in combinations(range(len(values)), 2)
             if (coalitions[i, others] == coalitions[j, others]).all()
         )
@@ -44,7 +44,7 @@ def relevant_by_definition(coalitions, values):
     return left
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_players_are_left_out_by_definition(seed):
     rows, values = sampled(_N, 300, small_game(seed=seed), seed)
     found = np.flatnonzero(relevant_players(rows, values)).tolist()
@@ -86,11 +86,15 @@ def test_players_who_rarely_matter_are_kept(seed):
     assert relevant_players(rows, values)[others].all()
 
 
-def test_a_player_matters_who_does_for_any_output():
+def test_every_output_is_asked_by_itself():
     rows, first = sampled(_N, 400, small_game([0, 1, 2, 3]))
-    second = small_game([2, 3, 4, 5])(rows)
-    outputs = np.column_stack([first, 1e-9 * second, np.full(len(rows), 2.0)])
-    assert np.flatnonzero(relevant_players(rows, outputs)).tolist() == list(range(6))
+    second, noise = small_game([2, 3, 4, 5])(rows), np.random.default_rng(0).normal(size=len(rows))
+    outputs = np.column_stack([first, 1e-9 * second, np.full(len(rows), 2.0), noise])
+    found = relevant_players(rows, outputs)
+    for output, relevant in zip(outputs.T, found, strict=True):
+        np.testing.assert_array_equal(relevant, relevant_players(rows, output))
+    assert [np.flatnonzero(each).tolist() for each in found[:2]] == [[0, 1, 2, 3], [2, 3, 4, 5]]
+    assert found[2:].all()
 
 
 @pytest.mark.parametrize(
@@ -111,7 +115,7 @@ def test_the_values_are_those_of_the_smaller_game(order, index):
             assert estimate.values[players] == pytest.approx(expected, abs=1e-12)
 
 
-def test_outputs_share_the_players_that_matter():
+def test_every_output_is_that_of_its_own_smaller_game():
     game, other = small_game(), small_game([1, 2, 4], seed=1)
     estimates = OddGP(_N, random_state=0).estimate_outputs(
         600, lambda c: np.column_stack([game(c), other(c), np.ones(len(c)), c[:, 5]])

@@ -175,11 +175,9 @@ class OddGP(ShapleyApproximator):
             return Fitted(zeros, FitFacts(path="constant"), np.full(len(zeros), np.inf))
         with run.clock("screening"):
             players = relevant_players(sample.coalitions, sample.values)
-        if players.all():
-            return self._fit_process(sample, notes, run)
-        smaller = sample.among(players)
-        fit = self._fit_known if smaller.is_complete else self._fit_process
-        return self._embedded(fit(smaller, notes, run), players)
+        sample = sample.among(players)
+        fit = self._fit_known if sample.is_complete else self._fit_process
+        return self._embedded(fit(sample, notes, run), players)
 
     def _fit_known(self, sample: Sample, notes: int, run: Run) -> Fitted:
         """Take the exact values of a sample of all coalitions of those players that matter."""
@@ -189,6 +187,8 @@ class OddGP(ShapleyApproximator):
 
     def _embedded(self, fitted: Fitted, players: np.ndarray) -> Fitted:
         """Return a fit of some players as that of all, of which the others are null."""
+        if players.all():
+            return fitted
         orders = range(1, self.max_order + 1)
         there = np.concatenate([players[np.array(subsets(self.n, k))].all(axis=0) for k in orders])
         values, variances = np.zeros((2, len(there)))
@@ -215,24 +215,37 @@ class OddGP(ShapleyApproximator):
         return Fitted(values, facts, variances)
 
     def _fit_outputs(self, outputs: Outputs, notes: int, run: Run) -> Iterator[tuple[Fitted, Run]]:
-        """Screen all outputs, and fit them together; their seconds are those of all."""
+        """Screen all outputs, and fit them together; their seconds are those of all.
+
+        Together are those for which the same players matter.
+        """
         varies = np.ptp(outputs.columns, axis=1) > 0
         if varies.sum() < 2 or self.max_order > 1:
             yield from super()._fit_outputs(outputs, notes, run)
             return
-        chosen = Outputs(outputs.sample, outputs.columns[varies])
         with run.clock("screening"):
-            players = relevant_players(chosen.sample.coalitions, chosen.columns.T)
-        fits = self._fit_together(chosen.among(players), notes, run)
+            columns = outputs.columns[varies]
+            relevant = relevant_players(outputs.sample.coalitions, columns.T)
+            games, game_of = np.unique(relevant, axis=0, return_inverse=True)
+        fits = [
+            self._fit_together(Outputs(outputs.sample, columns[game_of == game]), players, notes, run)
+            for game, players in enumerate(games)
+        ]
+        chosen = iter(game_of.tolist())
         for varying, sample in zip(varies.tolist(), outputs, strict=True):
-            yield self._embedded(next(fits), players) if varying else self._fit(sample, notes, run), run
+            yield next(fits[next(chosen)]) if varying else self._fit(sample, notes, run), run
 
-    def _fit_together(self, outputs: Outputs, notes: int, run: Run) -> Iterator[Fitted]:
-        """Fit outputs that vary, to the players that matter for any of them."""
+    def _fit_together(
+        self, outputs: Outputs, players: np.ndarray, notes: int, run: Run
+    ) -> Iterator[Fitted]:
+        """Fit outputs that vary, for each of which the same players matter."""
+        outputs = outputs.among(players)
         if outputs.sample.is_complete:
-            return (self._fit_known(sample, notes, run) for sample in outputs)
-        fits = fit_processes(outputs, run.rng, self.recipe, run.clock)
-        return (_fitted(fit, notes) for fit in fits)
+            fits = (self._fit_known(sample, notes, run) for sample in outputs)
+        else:
+            together = fit_processes(outputs, run.rng, self.recipe, run.clock)
+            fits = (_fitted(fit, notes) for fit in together)
+        return (self._embedded(fit, players) for fit in fits)
 
     def approximate_with_variance(
         self, budget: int, game: Game | Value

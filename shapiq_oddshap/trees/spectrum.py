@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shapiq_oddshap.sample import has_parity
+from shapiq_oddshap.sampling import player_codes
 
 if TYPE_CHECKING:
     from shapiq_oddshap.sample import Parity
@@ -85,7 +86,7 @@ def fourier_spectrum(leaves: Leaves, *, odd_only: bool = True) -> Spectrum:
         The spectrum; without the constant if ``odd_only``, else but for the model's base value.
     """
     n, depth = leaves.n, leaves.players.shape[1]
-    code = _player_codes(n)
+    code = player_codes(n)
     keys, coefficients, sources = [], [], []
     for length in np.unique(leaves.lengths).tolist():
         group = np.flatnonzero(leaves.lengths == length)
@@ -121,17 +122,6 @@ def _added_up(keys: np.ndarray, addends: np.ndarray, n: int) -> tuple[np.ndarray
         return first[there], np.bincount(places, addends)[there]
     _, first, index = np.unique(keys, return_index=True, return_inverse=True)
     return first, np.bincount(index.ravel(), addends)
-
-
-def _player_codes(n: int) -> np.ndarray:
-    """Return one ``uint64`` per player whose sums tell terms apart.
-
-    Up to 64 players these are the bits, beyond they are random: two of a million terms then share
-    a sum with a probability below 1e-7.
-    """
-    if n <= 64:
-        return np.uint64(1) << np.arange(n, dtype=np.uint64)
-    return np.random.default_rng(0).integers(2**64, size=n, dtype=np.uint64)
 
 
 def _players_of(
