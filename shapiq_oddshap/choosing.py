@@ -28,7 +28,7 @@ from shapiq_oddshap.gp.parts import (
     SizeSteps,
 )
 from shapiq_oddshap.gp.posterior import Posterior
-from shapiq_oddshap.null_players import relevant_players
+from shapiq_oddshap.null_players import PAIRS_PER_PLAYER, relevant_players
 from shapiq_oddshap.sampling import (
     distinct_rows,
     drawn_pairs,
@@ -156,7 +156,7 @@ def chosen_pairs(
     wanted, start = min(budget // 2 - 1, most), min(max(int(options.start * n), 1), most)
     ends = np.array([[False] * n, [True] * n])
     if wanted == 0 or not options.goes_on(n, start):
-        pairs = drawn_pairs(n, min(wanted, _first_proof(n)), entropy)
+        pairs = drawn_pairs(n, min(wanted, PAIRS_PER_PLAYER * n), entropy)
         values = yield np.concatenate([ends, _members(pairs)])
         yield from _next_pairs(pairs, values, wanted, entropy)
         return 0
@@ -204,7 +204,7 @@ def _next_pairs(
         entropy: The seed of the sizes' random sequences.
     """
     n = pairs.shape[1]
-    everyone, next_proof = np.ones(n, dtype=bool), _first_proof(n)
+    everyone, next_proof = np.ones(n, dtype=bool), PAIRS_PER_PLAYER * n
     while len(pairs) < wanted:
         asked_of = [everyone]
         if len(pairs) >= next_proof:
@@ -230,11 +230,6 @@ def _smaller_games(relevant: np.ndarray) -> list[np.ndarray]:
     return [players for players in games[order] if not players.all()]
 
 
-def _first_proof(n: int) -> int:
-    """Return the number of pairs from which on players may be proven to be null."""
-    return 5 * n
-
-
 def _pairs_among(players: np.ndarray, pairs: np.ndarray, count: int, entropy: int) -> np.ndarray:
     """Return pairs of some players that are not known yet: those that would be drawn next.
 
@@ -257,13 +252,15 @@ def _pairs_among(players: np.ndarray, pairs: np.ndarray, count: int, entropy: in
     new = np.zeros((count, len(players)), dtype=bool)
     if count == 0:
         return new
-    # as many by size as there are of a sample that is large enough, where there are not more yet
-    total = bisect_left(
-        range(len(known) + count),
-        len(known) + count,
-        key=lambda total: int(np.maximum(pairs_per_size(n, total), counts).sum()),
-    )
-    after = np.maximum(pairs_per_size(n, total), counts)
+    wanted = len(known) + count
+
+    def at_least(total: int) -> np.ndarray:
+        return np.maximum(pairs_per_size(n, total), counts)
+
+    after = at_least(wanted)
+    if after.sum() > wanted:  # of some sizes there are more already
+        fewer = bisect_left(range(wanted), wanted, key=lambda total: at_least(total).sum())
+        after = at_least(fewer)
     new[:, players] = next_drawn(known, counts, after, entropy)
     # the high bit of an odd multiple of a sum of random numbers
     rng = np.random.default_rng([entropy, n])

@@ -11,7 +11,10 @@ import numpy as np
 
 from shapiq_oddshap.sampling import player_codes
 
-__all__ = ["relevant_players"]
+__all__ = ["PAIRS_PER_PLAYER", "relevant_players"]
+
+PAIRS_PER_PLAYER = 5
+"""With fewer pairs there are too few that differ in somebody who might be null."""
 
 _TOLERANCE = 5e-6
 """Relative difference that counts as none: sums of trees in single precision round at 1e-6."""
@@ -34,34 +37,64 @@ def relevant_players(coalitions: np.ndarray, values: np.ndarray) -> np.ndarray:
     fail where another player is left out, the one of fewest failures (eq. 26).
 
     Args:
-        coalitions: Boolean rows, distinct, the empty one first, shape ``(m, n)``.
+        coalitions: Boolean rows, distinct, the empty and the grand one first, shape ``(m, n)``.
         values: Their values, shape ``(m,)``, or ``(m, k)`` of several outputs.
 
     Returns:
         A boolean per player, all true if the proof is too weak, shape ``(n,)`` or ``(k, n)``.
 
     Examples:
-        >>> coalitions = (np.arange(64)[:, None] >> np.arange(6) & 1).astype(bool)
+        >>> numbers = np.arange(64)[[0, 63, *range(1, 63)]]
+        >>> coalitions = (numbers[:, None] >> np.arange(6) & 1).astype(bool)
         >>> relevant_players(coalitions, coalitions[:, [1, 4]] @ [2.0, 3.0]).tolist()
         [False, True, False, False, True, False]
     """
     n = coalitions.shape[1]
-    codes = player_codes(n)
-    keys = coalitions @ codes
+    found = np.ones((*values.shape[1:], n), dtype=bool)
+    if len(values) < 2 * PAIRS_PER_PLAYER * n:
+        return found
     centred = values - values[0]
     tolerance = _TOLERANCE * np.abs(centred).max(axis=0)
-    alone = np.empty((n, *values.shape[1:]), dtype=bool)
-    for player in range(n):
+    alone = _agree_at_the_ends(coalitions, centred, tolerance)
+    codes = player_codes(n)
+    keys = coalitions @ codes
+    for player in np.flatnonzero(alone.reshape(n, -1).any(axis=1)).tolist():
         _, spreads = _classes(keys - coalitions[:, player] * codes[player], centred)
-        alone[player] = np.all(spreads <= tolerance, axis=0)
-    found = np.ones((*values.shape[1:], n), dtype=bool)
+        alone[player] &= np.all(spreads <= tolerance, axis=0)
     if values.ndim == 1:
         return _left(coalitions, centred, alone, tolerance) if alone.any() else found
     for output in np.flatnonzero(alone.any(axis=0)).tolist():
         found[output] = _left(
-            coalitions, np.ascontiguousarray(centred[:, output]), alone[:, output], tolerance[output]
+            coalitions,
+            np.ascontiguousarray(centred[:, output]),
+            alone[:, output],
+            tolerance[output],
         )
     return found
+
+
+def _agree_at_the_ends(
+    coalitions: np.ndarray, values: np.ndarray, tolerance: np.ndarray
+) -> np.ndarray:
+    """Return whose joining the empty coalition, or leaving the grand one, changes nothing.
+
+    Most players who matter are told by these already, without a search for their equals.
+
+    Args:
+        coalitions: Boolean rows, the empty and the grand one first, shape ``(m, n)``.
+        values: Their values, shape ``(m,)`` or ``(m, k)``.
+        tolerance: The difference that counts as none.
+
+    Returns:
+        Booleans of shape ``(n,)`` or ``(n, k)``, true where the coalition is not there.
+    """
+    n, sizes = coalitions.shape[1], coalitions.sum(axis=1)
+    agree = np.ones((n, *values.shape[1:]), dtype=bool)
+    for end, size in ((0, 1), (1, n - 1)):
+        rows = np.flatnonzero(sizes == size)
+        players = np.argmax(coalitions[rows] != coalitions[end], axis=1)
+        agree[players] &= np.abs(values[rows] - values[end]) <= tolerance
+    return agree
 
 
 def _left(
@@ -84,7 +117,12 @@ def _left(
         if np.all(_classes(without, values)[1] <= tolerance):
             keys, relevant[player] = without, False
     first, _ = _classes(keys, values)
-    tests, coalitions, values, keys = len(keys) - len(first), coalitions[first], values[first], keys[first]
+    tests, coalitions, values, keys = (
+        len(keys) - len(first),
+        coalitions[first],
+        values[first],
+        keys[first],
+    )
     worth = _LARGEST_SHARE if relevant.any() else 0.0
     for player in np.flatnonzero(relevant).tolist():
         starts, spreads = _classes(keys - coalitions[:, player] * codes[player], values)

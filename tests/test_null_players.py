@@ -160,4 +160,3 @@ def test_once_it_is_proven_the_others_are_all_asked_for():
         seen[design] = len(np.unique(np.concatenate(asked)[:, players], axis=0))
         assert estimate.diagnostics.details["null_players"] == 4
     assert seen["paired"] < seen["auto"] == 2 ** len(players)
-

@@ -484,7 +484,9 @@ def exact_values(sample: Sample, run: Run, *, max_order: int) -> Fitted:
     n = sample.n
     with run.clock("shapley"):
         half = _half(n)
-        difference = (sample.at(half) - sample.empty_value) - (sample.at(~half) - sample.empty_value)
+        difference = (sample.at(half) - sample.empty_value) - (
+            sample.at(~half) - sample.empty_value
+        )
         sizes = half.sum(axis=1)
         log_weights = [
             gammaln(k + 1) + gammaln(n - k) - gammaln(n + 1)

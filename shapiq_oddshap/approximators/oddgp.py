@@ -228,7 +228,9 @@ class OddGP(ShapleyApproximator):
             relevant = relevant_players(outputs.sample.coalitions, columns.T)
             games, game_of = np.unique(relevant, axis=0, return_inverse=True)
         fits = [
-            self._fit_together(Outputs(outputs.sample, columns[game_of == game]), players, notes, run)
+            self._fit_together(
+                Outputs(outputs.sample, columns[game_of == game]), players, notes, run
+            )
             for game, players in enumerate(games)
         ]
         chosen = iter(game_of.tolist())
