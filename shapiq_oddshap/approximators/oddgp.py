@@ -44,7 +44,7 @@ _GROWTH = 1.6
 """How much more than the last budget :meth:`OddGP.approximate_until` tries next."""
 
 
-_MOST_PLAYERS = {2: 200, 3: 40}
+_MOST_PLAYERS = {2: 200, 3: 400}
 """By order: of more players, the variances of all sets would take longer than the whole rest by far."""
 
 
