@@ -31,10 +31,12 @@ __all__ = [
 
 def exact_interactions(sample: Sample, order: int) -> np.ndarray:
     """Return the interactions of an order where all coalitions are known, in the order of ``subsets``."""
+    if order > sample.n:
+        return np.zeros(0)
     rows = _component(sample, order)
     # the means per size are over all coalitions there are
     values = correction(rows.coalitions, rows.targets, Strata.of(rows.coalitions), order)
-    if order % 2 and len(values):
+    if order % 2:
         # the empty and the grand coalition, which are no row; their even value is zero
         values += sample.total / (sample.n - order + 1)
     return values

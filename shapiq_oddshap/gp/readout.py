@@ -151,7 +151,11 @@ class _ShapleyValues(Readout):
 
 @dataclass(frozen=True)
 class _Interactions(Readout):
-    """The Shapley interactions of an order from two on, in the order of ``subsets``."""
+    """The Shapley interactions of an order from two on, in the order of ``subsets``.
+
+    Of even order they lead a fit; of odd order they are read off that of the Shapley values, and are
+    not asked for its terms.
+    """
 
     order: int
     simplest = "pairwise"

@@ -70,7 +70,7 @@ def test_k_sii_is_shapiqs(cls, order, n):
     game = random_game(n, seed=n)
     values = cls(n, max_order=order, index="k-SII").approximate(2**n, game)
     assert (values.index, values.max_order, values.min_order) == ("k-SII", order, 0)
-    exact = shapiq.ExactComputer(game, n_players=n)("k-SII", order=order)
+    exact = shapiq.ExactComputer(game, n_players=n)("k-SII", order=min(order, n))
     for size in range(1, order + 1):
         for players in combinations(range(n), size):
             assert values[players] == pytest.approx(exact[players], abs=1e-10)
@@ -153,15 +153,14 @@ def test_explainers_by_name(offered, index):
 
 
 def test_outputs_are_those_of_each_alone(cls, order):
+    """Where the game is recovered, whichever pairs were chosen for both together."""
     n = 9
     games = [smooth_game(n, seed=seed) for seed in range(2)]
     instance = cls(n, max_order=order, index="k-SII", random_state=2)
-    found = instance.estimate_outputs(120, lambda c: np.stack([game(c) for game in games], axis=1))
+    found = instance.estimate_outputs(400, lambda c: np.stack([game(c) for game in games], axis=1))
     for one, game in zip(found, games, strict=True):
-        alone = instance.estimate(120, game)
-        np.testing.assert_allclose(
-            higher(one.values, order), higher(alone.values, order), atol=1e-9
-        )
+        alone = instance.approximate(400, game)
+        np.testing.assert_allclose(higher(one.values, order), higher(alone, order), atol=1e-7)
 
 
 def test_results_survive_shapiqs_tools(cls, order, tmp_path):
