@@ -47,6 +47,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     oddgp.EXPERIMENT,
     oddgp_ablation.EXPERIMENT,
     interactions.EXPERIMENT,
+    interactions.TRIPLES,
     suite.EXPERIMENT,
     active.EXPERIMENT,
     active_ablation.EXPERIMENT,

@@ -6,7 +6,7 @@ over the terms T ⊇ A of that parity (``docs/interactions.md``).
 
 from __future__ import annotations
 
-from itertools import chain, combinations
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,10 +31,12 @@ __all__ = [
 
 def exact_interactions(sample: Sample, order: int) -> np.ndarray:
     """Return the interactions of an order where all coalitions are known, in the order of ``subsets``."""
+    if order > sample.n:
+        return np.zeros(0)
     rows = _component(sample, order)
     # the means per size are over all coalitions there are
     values = correction(rows.coalitions, rows.targets, Strata.of(rows.coalitions), order)
-    if order % 2 and len(values):
+    if order % 2:
         # the empty and the grand coalition, which are no row; their even value is zero
         values += sample.total / (sample.n - order + 1)
     return values
@@ -90,7 +92,7 @@ def _known_sums(sample: Sample, order: int) -> tuple[np.ndarray, np.ndarray]:
     rows, n = _component(sample, order), sample.n
     sign = -1.0 if order % 2 else 1.0
     # the even component less its value at the empty coalition
-    at = {(): -0.5 * sample.total if order % 2 else 0.0}
+    at: dict[tuple[int, ...], float] = {(): -0.5 * sample.total if order % 2 else 0.0}
     sizes = rows.coalitions.sum(axis=1)
     paired = np.bincount(rows.members, minlength=len(sizes)) == 2
     few = np.flatnonzero(paired & (np.minimum(sizes, n - sizes) < order))
@@ -100,9 +102,11 @@ def _known_sums(sample: Sample, order: int) -> tuple[np.ndarray, np.ndarray]:
                 at[tuple(np.flatnonzero(players).tolist())] = own * rows.targets[row]
     found, sums = [], []
     for players in sorted(some for some in at if len(some) == order - 1):
-        subsets = chain.from_iterable(combinations(players, k) for k in range(order))
-        values = [(at.get(some, np.nan), len(some)) for some in subsets]
-        difference = sum((-1.0) ** (order - 1 - size) * value for value, size in values)
+        difference = sum(
+            (-1.0) ** (order - 1 - size) * at.get(some, np.nan)
+            for size in range(order)
+            for some in combinations(players, size)
+        )
         if not np.isnan(difference):
             found.append(players)
             sums.append(-2.0 * difference)
@@ -179,7 +183,9 @@ def aggregated_odd_values(sample: Sample) -> tuple[OddValues, OddValues]:
     np.put_along_axis(coalitions[n + 1 :], pairs, values=True, axis=1)
     known = {row.tobytes() for row in _known_sums(sample, 3)[0]}
     unknown = np.array([row.tobytes() not in known for row in coalitions[n + 1 :]], dtype=float)
-    of_pairs = np.column_stack([np.ones(len(pairs)), -1.0 * coalitions[n + 1 :], np.eye(len(pairs))])
+    of_pairs = np.column_stack(
+        [np.ones(len(pairs)), -1.0 * coalitions[n + 1 :], np.eye(len(pairs))]
+    )
     of_pairs *= unknown[:, None]
     of_players = coalitions[n + 1 :].T.astype(float) @ of_pairs / -6.0
     return (

@@ -445,7 +445,8 @@ def test_interactions_are_measured_where_most_are_none_at_all(tmp_path):
     values = coalitions @ np.arange(1.0, N + 1) + 3.0 * coalitions[:, :2].all(axis=1)
     source = Source("pair", tmp_path / "pair.npz")
     np.savez(source.table, n_players=N, values=[values], shapley_values=np.ones((1, N)))
-    exact = interactions._exact(runner.Task(source, 0, "", 0), N, games.table_lookup(values, N))
+    task = runner.Task(source, 0, "", 0)
+    exact = interactions._exact(task, N, games.table_lookup(values, N), 2)
     np.testing.assert_allclose(exact, [3.0] + [0.0] * (N * (N - 1) // 2 - 1), atol=1e-12)
     (row,) = interactions.measure(runner.Task(source, 0, "oddgp", 2**N))
     assert row.note == ""
@@ -554,13 +555,19 @@ def test_interactions_are_compared_by_their_means_over_seeds():
     assert ratio == pytest.approx(3.0 / 5.0)
 
 
-def test_interactions_are_compared_with_exact_ones(table, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("command", "methods"),
+    [("interactions", ("oddgp", "oddshap", "svarm-iq")), ("triples", ("oddgp", "svarm-iq"))],
+)
+def test_interactions_are_compared_with_exact_ones(
+    command, methods, table, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(interactions, "suite_sources", lambda *_: [games.table_source(table)])
-    options = ["--methods", "oddgp,oddshap,svarm-iq", "--budgets", f"60,{2**N}"]
-    arguments = ["interactions", "--games", "small", "--output", str(tmp_path), *options]
+    options = ["--methods", ",".join(methods), "--budgets", f"60,{2**N}"]
+    arguments = [command, "--games", "small", "--output", str(tmp_path), *options]
     assert command_line.main(arguments) == 0
     rows = pd.read_csv(tmp_path / "results.csv").set_index(["method", "budget"])
-    for method in ("oddgp", "oddshap", "svarm-iq"):
+    for method in methods:
         assert rows.loc[(method, 60), "value"] > 1e-6
         assert rows.loc[(method, 2**N), "value"] < 1e-20
     assert 0 <= rows.loc[("oddgp", 60), "covered"] <= 1

@@ -9,20 +9,26 @@ from sklearn.datasets import load_breast_cancer
 
 from shapiq_oddshap import OddGP, OddSHAP
 from shapiq_oddshap.gp import OddGPRecipe
-from shapiq_oddshap.gp.parts import SIZE_PARTS, MainEffects, Part
+from shapiq_oddshap.gp.parts import PARTS, SIZE_PARTS, MainEffects, Part
 from tests.helpers import TableGame, all_coalitions, phi_of, random_game, smooth_game, tree_game
 
 
 def test_a_part_without_interactions_is_refused_before_anything_is_paid_for():
     class Half(MainEffects):
-        add_pair_functionals = Part.add_pair_functionals
+        add_interactions = Part.add_interactions
 
     recipe = OddGPRecipe(size_parts=(*SIZE_PARTS, Half))
-    with pytest.raises(
-        ValueError, match="Half, which lacks add_pair_functionals.*declare parities"
-    ):
+    with pytest.raises(ValueError, match="Half, which lacks add_interactions.*declare parities"):
         OddGP(5, recipe=recipe, max_order=2, index="SII")
     OddGP(5, recipe=recipe)
+
+    class Odd(Half):
+        parities = ("odd",)
+
+    recipe = OddGPRecipe(parts=(*PARTS, Odd))
+    OddGP(5, recipe=recipe, max_order=2, index="SII")
+    with pytest.raises(ValueError, match="max_order=3 and a recipe with Odd, which lacks"):
+        OddGP(5, recipe=recipe, max_order=3, index="SII")
 
 
 def network_game(n, seed):

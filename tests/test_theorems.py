@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from shapiq_oddshap.fourier import (
-    pairwise_interactions,
+    interactions,
     parities,
     shapley_values,
     singletons,
     sparse_singletons,
 )
-from shapiq_oddshap.pairwise import regressed_interactions
+from shapiq_oddshap.interactions import regressed_interactions
 from shapiq_oddshap.regression import constrained_least_squares, fit_terms
 from shapiq_oddshap.sample import Sample
 from shapiq_oddshap.sampling import PairedCoalitionSampler, size_weights
@@ -122,14 +122,14 @@ def test_an_index_of_order_k_depends_on_the_component_of_the_parity_of_k(order):
     assert interaction_by_definition(part(other), members, N) == pytest.approx(0, abs=1e-12)
 
 
-def test_closed_form_of_pairwise_interactions():
-    """SII_ij = 4 Σ_{T∋i,j, |T| even} β_T / (|T| - 1)."""
+@pytest.mark.parametrize("order", [2, 3])
+def test_closed_form_of_interactions(order):
+    """SII_A = (-2)^k Σ_{T⊇A, |T| ≡ k} β_T / (|T| - k + 1)."""
     game = random_game(N)
     everything = all_coalitions(N)
     spectrum = parities(everything, everything) @ game.values / 2**N
-    np.testing.assert_allclose(
-        pairwise_interactions(spectrum, everything), interactions_by_definition(game, N), atol=1e-12
-    )
+    found = interactions(spectrum, everything, order)
+    np.testing.assert_allclose(found, interactions_by_definition(game, N, order), atol=1e-12)
 
 
 def test_regression_on_even_terms_is_untouched_by_odd_ones():

@@ -123,18 +123,21 @@ class OddGP(ShapleyApproximator):
         super().__init__(n, max_order=max_order, index=index, random_state=random_state)
         most = _MOST_PLAYERS.get(max_order, self.n)
         if self.n > most:
-            kind = "pairs" if max_order == 2 else "triples"
+            remedy = (
+                "pass max_order=1, or take OddSHAP, whose interactions have no variances."
+                if max_order == 2
+                else "pass max_order=2."
+            )
             msg = (
                 f"Received n={n} and max_order={max_order}, but at most {most} players are allowed: "
-                f"{comb(self.n, max_order)} {kind} would need a posterior variance each. Please pass "
-                f"max_order={max_order - 1}, or take OddSHAP, whose interactions have no variances."
+                f"{comb(self.n, max_order)} {'pairs' if max_order == 2 else 'triples'} would need a "
+                f"posterior variance each. Please {remedy}"
             )
             raise ValueError(msg)
         if not isinstance(recipe, OddGPRecipe | None):
             msg = f"Received recipe={recipe!r}, but an OddGPRecipe is required, or None."
             raise TypeError(msg)
-        asks = recipe is not None and max_order > 1
-        lacking = recipe.without_interactions(max_order) if asks else ()
+        lacking = recipe.without_interactions(self.max_order) if recipe is not None else ()
         if lacking:
             msg = (
                 f"Received max_order={max_order} and a recipe with {', '.join(lacking)}, which lacks "

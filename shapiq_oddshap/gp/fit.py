@@ -255,9 +255,7 @@ def conclude(
         residuals = _residuals(posterior, scaled, sub)
 
         def read(asked: Readout) -> tuple[np.ndarray, np.ndarray]:
-            values, variances = _read_out(
-                posterior, scaled, residuals, sub, freedom, recipe, asked
-            )
+            values, variances = _read_out(posterior, scaled, residuals, sub, freedom, recipe, asked)
             variances = _in_units(variances, scale)
             if found is None:
                 return asked.complete(values * scale, total), variances

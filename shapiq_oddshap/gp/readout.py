@@ -151,7 +151,11 @@ class _ShapleyValues(Readout):
 
 @dataclass(frozen=True)
 class _Interactions(Readout):
-    """The Shapley interactions of an order from two on, in the order of ``subsets``."""
+    """The Shapley interactions of an order from two on, in the order of ``subsets``.
+
+    Of even order they lead a fit; of odd order they are read off that of the Shapley values, and are
+    not asked for its terms.
+    """
 
     order: int
     simplest = "pairwise"
@@ -235,6 +239,7 @@ class OddValues(_ShapleyValues):
     shapley: bool
 
     def count(self, n: int) -> int:
+        """Return how many sums there are."""
         del n
         return len(self.weights)
 
@@ -244,32 +249,39 @@ class OddValues(_ShapleyValues):
         return np.zeros(len(self.weights))
 
     def variances(self, posterior: Posterior) -> np.ndarray:
+        """Return the posterior variances of the sums."""
         return posterior.variances_of(signs(self.coalitions), self.weights, shapley=self.shapley)
 
     def correction(
         self, coalitions: np.ndarray, residuals: np.ndarray, strata: Strata
     ) -> np.ndarray:
+        """Return zeros, as :meth:`values`."""
         del coalitions, residuals, strata
         return np.zeros(len(self.weights))
 
     def sampling_variances(
         self, coalitions: np.ndarray, errors: np.ndarray, strata: Strata
     ) -> np.ndarray:
+        """Return those of the Shapley values' correction; values at single coalitions have none."""
         if self.shapley:
             return super().sampling_variances(coalitions, errors, strata)
         return np.zeros(len(self.weights))
 
     def mean_squares(self, strata: Strata) -> np.ndarray:
+        """Return those of the Shapley values, if they are added; see :class:`Readout`."""
         return super().mean_squares(strata) * self.shapley
 
     def single_squares(self) -> np.ndarray:
+        """Return the sums of squared weights; see :class:`Readout`."""
         return np.asarray((self.weights**2).sum(axis=1))
 
     def functionals(self, terms: np.ndarray) -> np.ndarray:
+        """Return the sums for every term; see :class:`Readout`."""
         sums = characters(signs(self.coalitions), terms).T @ self.weights.T
         return super().functionals(terms) + sums if self.shapley else sums
 
     def complete(self, values: np.ndarray, total: float) -> np.ndarray:
+        """Return the values; see :class:`Readout`."""
         del total
         return values
 

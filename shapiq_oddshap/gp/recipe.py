@@ -42,8 +42,12 @@ class OddGPRecipe:
 
     def without_interactions(self, max_order: int) -> tuple[str, ...]:
         """Return the parts that the kernels would have, but that tell no interactions up to an order."""
-        kinds = [kind for kind in (*self.even_parts, *self.size_parts) if "even" in kind.parities]
-        if max_order > 2:
-            kinds += [kind for kind in (*self.parts, *self.size_parts) if "odd" in kind.parities]
+        orders = [(2, self.even_parts, "even"), (3, self.parts, "odd")]
+        kinds = [
+            kind
+            for order, parts, parity in orders
+            for kind in (*parts, *self.size_parts)
+            if order <= max_order and parity in kind.parities
+        ]
         lacking = [kind for kind in kinds if kind.add_interactions is Part.add_interactions]
         return tuple(dict.fromkeys(kind.__name__ for kind in lacking))

@@ -9,6 +9,7 @@ from shapiq_oddshap import OddGP
 from shapiq_oddshap.gp import Hints, OddGPRecipe, Pairs, ReweightingOptions, fit_odd_gp
 from shapiq_oddshap.gp.exact_fit import fit_exactly
 from shapiq_oddshap.gp.parts import Product
+from shapiq_oddshap.gp.readout import SHAPLEY_VALUES
 from shapiq_oddshap.gp.reweighting import all_combinations
 from shapiq_oddshap.gp.signs import characters, signs
 from tests.gp.enumeration import COALITIONS, SHAPLEY, draw_pairs, fit, half_of_pairs, random_game
@@ -83,11 +84,10 @@ def test_variances_of_recovered_games_are_those_of_least_squares(pairs):
         found = fit_exactly(rows, odd, total, everything)
         if found is None:  # the draw does not determine the terms
             continue
-        values = (
-            found.values + (total - found.values.sum()) / n
-        )  # efficiency, as the fit imposes it
+        values, variances = found.read(SHAPLEY_VALUES)
+        values += (total - values.sum()) / n  # efficiency, as the fit imposes it
         exact = -2.0 * (beta / everything.sum(axis=1)) @ everything
-        covered.append(np.mean(np.abs(values - exact) <= 1.645 * np.sqrt(found.variances)))
+        covered.append(np.mean(np.abs(values - exact) <= 1.645 * np.sqrt(variances)))
     assert len(covered) > 30
     standard_error = np.std(covered) / np.sqrt(len(covered))
     assert abs(np.mean(covered) - 0.9) < 4 * standard_error + 0.01

@@ -221,6 +221,15 @@ def test_interactions_that_change_with_the_size_are_stable_with_many_players():
         Same(0.7, rates).add_prior_variances(found)
         Product(0.7, rates).add_prior_variances(expected)
         np.testing.assert_allclose(found, expected, rtol=1e-6)
+        players = tuple(each[::40] for each in subsets(n, 3))
+        found, expected = np.zeros((2, 4, len(players[0])))
+        Same(0.7, rates).add_interactions(found, x, players)
+        Product(0.7, rates).add_interactions(expected, x, players)
+        np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
+        found, expected = np.zeros((2, n, n, n))
+        Same(0.7, rates).add_interaction_variances(found)
+        Product(0.7, rates).add_interaction_variances(expected)
+        np.testing.assert_allclose(found[players], expected[players], rtol=1e-6)
 
 
 def test_parts_that_would_take_too_long_are_left_out():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -82,26 +81,31 @@ class ChangingInteractions(Part):
         return _OnRows(self._product.on(x), covariance)
 
     def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
-        """Add the mean marginal contributions of eq. 21; see :class:`Part`."""
-        self._add_differences(out, x, (np.arange(x.shape[1]),))
-
-    def add_interactions(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
-        """Add the mean differences in all players of a set; see :class:`Part`."""
-        if self.carries(len(players)):
-            self._add_differences(out, x, players)
-
-    def _add_differences(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
-        """Add what sets of players get of the kernel functions, in blocks of rows."""
+        """Add the mean marginal contributions of eq. 21, in blocks of rows; see :class:`Part`."""
         n = x.shape[1]
         heights = self.covariance(n)[:, sizes_of(x)]
-        block = max(1, _HELD // (n * max(n, len(players[0]))))
+        block = max(1, _HELD // n**2)
         scale = 0.5 * np.exp(self._product.log_scale + self.rates.sum())
         for start in range(0, len(x), block):
             rows = slice(start, start + block)
             exponents = self.rates * x[rows]
             for sign in (1.0, -1.0):
-                contribution = _mean_differences(sign * exponents, heights[:, rows], players)
+                contribution = _mean_contributions(sign * exponents, heights[:, rows])
                 out[rows] += sign * scale * contribution
+
+    def add_interactions(self, out: np.ndarray, x: np.ndarray, players: Players) -> None:
+        """Add the mean differences in all players of a set, in blocks of rows; see :class:`Part`."""
+        n, order = x.shape[1], len(players)
+        if not self.carries(order):
+            return
+        # h(n - s) = h(s): both exponentials of the sinh give the same
+        scale = np.exp(self._product.log_scale + self.rates.sum())
+        heights = self.covariance(n)[:, sizes_of(x)]
+        faces = len(np.unique(np.ravel_multi_index(players[:-1], (n,) * (order - 1))))
+        block = max(1, _HELD // (order * n * faces))
+        for start in range(0, len(x), block):
+            rows = slice(start, start + block)
+            out[rows] += scale * _mean_differences(self.rates * x[rows], heights[:, rows], players)
 
     def add_prior_variances(self, out: np.ndarray) -> None:
         """Add the variances of all terms' Shapley values, which are independent; see :class:`Part`.
@@ -159,14 +163,31 @@ class _OnRows(OnRows):
         return self._product.gradient(weights * self._covariance, variance, shape)
 
 
-def _mean_differences(
-    exponents: np.ndarray, heights: np.ndarray, players: Players
-) -> np.ndarray:
+def _mean_contributions(exponents: np.ndarray, heights: np.ndarray) -> np.ndarray:
+    """Return the Shapley values of ``exp(sum_l c_l x_l) h(s)``, over ``exp(sum_l |c_l|)``.
+
+    Args:
+        exponents: ``c`` by row, shape ``(m, n)``.
+        heights: ``h`` at the sizes 0 to n by row, shape ``(n + 1, m)``.
+
+    Returns:
+        The Shapley values, shape ``(m, n)``.
+    """
+    n = exponents.shape[1]
+    absent, present, sums = _sums_by_size(exponents)
+    without, _ = _divided(sums[:, :, None], absent, present)
+    weights = _mean_weights(n, 1)
+    joined = np.einsum("kj,kji->ji", weights * heights[1:], without)
+    alone = np.einsum("kj,kji->ji", weights * heights[:-1], without)
+    return present * joined - absent * alone
+
+
+def _mean_differences(exponents: np.ndarray, heights: np.ndarray, players: Players) -> np.ndarray:
     """Return the interactions of ``exp(sum_l c_l x_l) h(s)``, over ``exp(sum_l |c_l|)``.
 
-    An absent player multiplies by ``exp(c_l)``, a present one by ``exp(-c_l)``. The sums of these
-    products over the coalitions of every size are the coefficients of a polynomial; without the
-    players of a set they follow by dividing their factors out, from the end at which that is stable.
+    All players of a set but the last are divided out of the sums by size. A mean over the
+    coalitions without the last player too is linear in these: its weights are those of the sums
+    that are divided, so that one product of matrices serves all last players.
 
     Args:
         exponents: ``c`` by row, shape ``(m, n)``.
@@ -174,10 +195,49 @@ def _mean_differences(
         players: The first, the second and so on of the sets, k arrays of shape ``(p,)``.
 
     Returns:
-        The interactions, those of single players their Shapley values, shape ``(m, p)``.
+        The interactions, shape ``(m, p)``.
     """
     m, n = exponents.shape
     order = len(players)
+    absent, present, sums = _sums_by_size(exponents)
+    _, upwards = _divided(sums[:, :, None], absent, present)
+    by_set, place = sums[:, :, None], np.zeros(len(players[0]), dtype=int)
+    factors = np.ones((1, m, 1))  # by how many of the players are present
+    for count in range(1, order):
+        # sets that begin alike share the divisions by their first players
+        chosen = np.ravel_multi_index(players[:count], (n,) * count)
+        _, first, inverse = np.unique(chosen, return_index=True, return_inverse=True)
+        here, last = place[first], players[count - 1][first]
+        by_set, _ = _divided(by_set[:, :, here], absent[:, last], present[:, last])
+        one_more = np.zeros((count + 1, m, len(first)))
+        one_more[:-1] -= factors[:, :, here] * absent[:, last]
+        one_more[1:] += factors[:, :, here] * present[:, last]
+        factors, place = one_more, inverse
+    weights = _mean_weights(n, order)
+    out = np.zeros((m, by_set.shape[2], n))
+    for held in range(order):
+        above, below = (weights * heights[k : k + len(weights)] for k in (held + 1, held))
+        gains = present * above[:, :, None] - absent * below[:, :, None]
+        of_sums = _weights_before_division(gains, absent, present, upwards)
+        means = by_set.transpose(1, 2, 0) @ of_sums.transpose(1, 0, 2)
+        out += factors[held][:, :, None] * means
+    return out[:, place, players[-1]]
+
+
+def _sums_by_size(exponents: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the factors of absent and of present players, and sums of their products by size.
+
+    An absent player multiplies by ``exp(c_l)``, a present one by ``exp(-c_l)``, here divided by
+    ``exp(|c_l|)``. The sums of these products over the coalitions of every size are the coefficients
+    of a polynomial; without a player they follow by dividing its factor out.
+
+    Args:
+        exponents: ``c`` by row, shape ``(m, n)``.
+
+    Returns:
+        The two factors, shape ``(m, n)``, and the sums, shape ``(n + 1, m)``.
+    """
+    m, n = exponents.shape
     absent, present = np.exp(exponents - np.abs(exponents)), np.exp(-exponents - np.abs(exponents))
     sums = np.zeros((n + 1, m))
     sums[0] = 1.0
@@ -185,31 +245,19 @@ def _mean_differences(
         shifted = sums[: player + 1] * present[:, player]
         sums[: player + 1] *= absent[:, player]
         sums[1 : player + 2] += shifted
-    without, place = sums[:, :, None], np.zeros(len(players[0]), dtype=int)
-    for count in range(1, order + 1):
-        # sets that begin alike share the divisions by their first players
-        chosen = np.stack(players[:count], axis=1)
-        distinct, first, inverse = np.unique(chosen, axis=0, return_index=True, return_inverse=True)
-        last = distinct[:, -1]
-        without = _divided(without[:, :, place[first]], absent[:, last], present[:, last])
-        place = inverse.ravel()
-    without = without[:, :, place]
+    return absent, present, sums
+
+
+def _mean_weights(n: int, order: int) -> np.ndarray:
+    """Return what a coalition of every size counts in a mean over sizes, then over coalitions."""
     sizes = np.arange(n - order + 1)
-    weights = gammaln(sizes + 1) + gammaln(n - order - sizes + 1) - gammaln(n - order + 2)
-    weights = np.exp(weights)[:, None]
-    out = np.zeros(without.shape[1:])
-    for held in range(order, -1, -1):
-        means = np.einsum("kj,kji->ji", weights * heights[held : held + len(sizes)], without)
-        for inside in combinations(range(order), held):
-            factors = [
-                (present if position in inside else -absent)[:, each]
-                for position, each in enumerate(players)
-            ]
-            out += reduce(np.multiply, factors) * means
-    return out
+    weights = gammaln(sizes + 1) + gammaln(n - order + 1 - sizes) - gammaln(n - order + 2)
+    return np.asarray(np.exp(weights)[:, None])
 
 
-def _divided(sums: np.ndarray, absent: np.ndarray, present: np.ndarray) -> np.ndarray:
+def _divided(
+    sums: np.ndarray, absent: np.ndarray, present: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the sums over the coalitions without one more player.
 
     ``sums_k = absent q_k + present q_{k-1}`` is solved upwards while the second summand is at
@@ -223,7 +271,8 @@ def _divided(sums: np.ndarray, absent: np.ndarray, present: np.ndarray) -> np.nd
         present: Factors of the present player, shape ``(m, p)``.
 
     Returns:
-        q by size, row and player, shape ``(size, m, p)``.
+        q by size, row and player, shape ``(size, m, p)``, and up to which k it is solved upwards,
+        shape ``(m, p)``.
     """
     n = len(sums) - 1
     q = np.empty((n, *absent.shape))
@@ -239,7 +288,33 @@ def _divided(sums: np.ndarray, absent: np.ndarray, present: np.ndarray) -> np.nd
     for size in range(n - 2, -1, -1):
         down = (sums[size + 1] - absent * down) / present
         q[size] = np.where(size > last, down, q[size])
-    return q
+    return q, last
+
+
+def _weights_before_division(
+    weights: np.ndarray, absent: np.ndarray, present: np.ndarray, upwards: np.ndarray
+) -> np.ndarray:
+    """Return weights of sums by size that give what weights of the divided sums give.
+
+    The transpose of :func:`_divided`. Where the direction changes may be off by a few sizes.
+
+    Args:
+        weights: Weights of q, shape ``(size, m, p)``.
+        absent: Factors of the absent player, shape ``(m, p)``.
+        present: Factors of the present player, shape ``(m, p)``.
+        upwards: Up to which size q is solved upwards, shape ``(m, p)``.
+
+    Returns:
+        The weights of the sums, shape ``(size + 1, m, p)``.
+    """
+    n = len(weights)
+    up, down = np.zeros((2, n + 1, *absent.shape))
+    for size in range(n - 1, -1, -1):
+        up[size] = (weights[size] * (size <= upwards) - present * up[size + 1]) / absent
+    for size in range(1, n + 1):
+        own = weights[size - 1] * (size - 1 > upwards)
+        down[size] = (own - absent * down[size - 1]) / present
+    return np.asarray(up + down)
 
 
 def _order_variances(n: int, covariance: np.ndarray, order: int) -> np.ndarray:
