@@ -246,12 +246,14 @@ def conclude(
     with clock("posterior"):
         posterior = condition(kernel, data)
         values, variances = _read_out(posterior, scaled, sub, freedom, recipe, readout)
-    variances = _in_units(variances, scale)
     if found is not None:
-        return replace(found, variances=np.maximum(found.variances, variances))
+        # one of the two is wrong by what lies between them
+        apart = readout.complete(values, scaled.total) - found.values / scale
+        doubted = _in_units(variances + apart**2, scale)
+        return replace(found, variances=np.maximum(found.variances, doubted))
     return OddGPFit(
         readout.complete(values * scale, total),
-        variances,
+        _in_units(variances, scale),
         "gp",
         n_terms=len(explicit_terms(kernel).terms),
         noise=float(np.sqrt(posterior.kernel.noise)) * scale,
