@@ -277,8 +277,10 @@ def _recover(
         part = rounds.part(data)
         kernel = reweight(kernel, part, rounds, rounds.part_rounds, rounds.product_share)
     with clock("recovery"):
-        terms = find_terms(kernel, data, recipe.recovery, rounds, readout.base_terms(pairs.n))
-        if terms is None:
+        base = readout.base_terms(pairs.n)
+        terms = find_terms(kernel, data, recipe.recovery, rounds, base)
+        # of more than half as many terms as equations, another function is as sparse
+        if terms is None or 2 * len(terms) - len(base) > len(pairs.coalitions):
             return kernel, None
         return kernel, _fit_exactly(pairs.over(pairs.largest), terms, readout)
 

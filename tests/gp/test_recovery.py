@@ -97,3 +97,12 @@ def test_intervals_of_a_doubted_function_that_is_not_the_game_hold():
     assert estimate.diagnostics.path == "sparse"
     assert np.abs(errors).max() > 0.01
     assert np.mean(errors**2 / estimate.variances) < 4.0
+
+
+def test_no_function_of_more_terms_than_half_the_equations_is_taken():
+    """The pursuit would interpolate any game; as many others of as few terms go through the pairs."""
+    game, exact = _ands_beside_main_effects(3)
+    estimate = OddGP(10, random_state=3).estimate(162, game)
+    errors = estimate.values.get_n_order_values(1) - exact
+    assert estimate.diagnostics.path == "gp"
+    assert np.abs(errors).max() < 0.01
