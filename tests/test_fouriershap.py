@@ -112,3 +112,14 @@ def test_a_transform_that_diverges_is_replaced_with_a_warning(seed):
         )
     assert diagnostics.path == "linear"
     assert np.sum((phi_of(values) - exact) ** 2) < 0.2 * np.sum(exact**2)
+
+
+@pytest.mark.parametrize("unit", [2.0**-900, 2.0**900])
+def test_a_transform_that_diverges_does_so_in_all_units(unit):
+    """Squares of huge or tiny values would leave the range of a double."""
+    game = smooth_game(16)
+    with pytest.warns(UserWarning, match="diverged"):
+        values = FourierSHAP(16, random_state=0).approximate(300, game)
+    with pytest.warns(UserWarning, match="diverged"):
+        scaled = FourierSHAP(16, random_state=0).approximate(300, lambda c: unit * game(c))
+    np.testing.assert_allclose(phi_of(scaled) / unit, phi_of(values))

@@ -24,7 +24,7 @@ from shapiq_oddshap.fourier import shapley_values
 from shapiq_oddshap.regression import fit_terms
 from shapiq_oddshap.sample import Component, Sample
 from shapiq_oddshap.sampling import size_weights
-from shapiq_oddshap.screening import ProxySPEX
+from shapiq_oddshap.screening import SPEX, ProxySPEX, TermUnion
 from tests.helpers import SHARED_DATA, fourier_game, phi_of, random_game, smooth_game
 
 SHAPIQ = tuple(int(part) for part in version("shapiq").split(".")[:2])
@@ -291,6 +291,7 @@ def test_options_reach_the_stages():
         {"proxy_params": {"monotone_constraints": [1, -1]}},
         {"proxy_params": {"linear_tree": True}},
         {"screener": ProxySPEX(params={"num_leaves": 1})},
+        {"screener": TermUnion((SPEX(), TermUnion((ProxySPEX(params={"num_leaves": 1}),))))},
     ],
 )
 def test_options_out_of_range_are_refused(wrong):

@@ -119,7 +119,8 @@ class FourierSHAP(ShapleyApproximator):
                 terms = np.concatenate([terms, found[0]])
                 coefficients = np.concatenate([coefficients, found[1]])
                 rest = rest - _predicted(*found, coalitions)
-        if np.sum(rest**2) > np.sum(values**2):
+        top = max(np.abs(values).max(), np.abs(rest).max())
+        if top > 0 and np.sum((rest / top) ** 2) > np.sum((values / top) ** 2):
             return self._fall_back(sample, design)
         facts = FitFacts(path="transform", n_terms=len(terms), details={"bits": design.bits})
         return Fitted(fourier.shapley_values(coefficients, terms), facts)

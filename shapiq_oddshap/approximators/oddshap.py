@@ -24,7 +24,13 @@ from shapiq_oddshap.sampling import (
     row_weights,
     size_weights,
 )
-from shapiq_oddshap.screening import ProxySPEX, Screener, resolve_screener, usable_terms
+from shapiq_oddshap.screening import (
+    ProxySPEX,
+    Screener,
+    TermUnion,
+    resolve_screener,
+    usable_terms,
+)
 from shapiq_oddshap.selection import Linear, Process, Proxy, Regression, SmallLeaves, averaged
 from shapiq_oddshap.spreading import SpreadPairSampler
 
@@ -159,9 +165,9 @@ class FourierRegression(ShapleyApproximator):
         self.proxy_params = None if proxy_params is None else trees.checked_params(proxy_params, n)
         self.sizes = sizes
         self.sampler = sampler
-        proxy = self._resolved().proxy  # refuses what is no strategy
-        if proxy is not None and proxy.params not in (None, self.proxy_params):
-            trees.checked_params(proxy.params, n)
+        for params in _proxy_params(self._resolved()):  # refuses what is no strategy
+            if params != self.proxy_params:
+                trees.checked_params(params, n)
 
     @classmethod
     def paper(
@@ -423,6 +429,14 @@ class OddSHAP(FourierRegression):
     paired = True
     parity = "odd"
     offered = {1: ("SV",), 2: ("SII", "k-SII")}  # noqa: RUF012
+
+
+def _proxy_params(screener: Screener) -> list[Mapping[str, Any]]:
+    """Return the parameters of all proxies of a strategy, those within a union too."""
+    if isinstance(screener, TermUnion):
+        return [params for each in screener.screeners for params in _proxy_params(each)]
+    proxy = screener.proxy
+    return [] if proxy is None or proxy.params is None else [proxy.params]
 
 
 def _facts(path: str, fit: Fit | None, n_terms: int, screener: str | None = None) -> FitFacts:

@@ -15,7 +15,7 @@ from shapiq_oddshap.gp.signs import characters, signs
 if TYPE_CHECKING:
     from shapiq_oddshap.gp.readout import Readout
 
-__all__ = ["TOLERANCE", "ExactFit", "fit_exactly"]
+__all__ = ["TOLERANCE", "ExactFit", "few_levels", "fit_exactly", "may_be_accident"]
 
 TOLERANCE = 5e-6
 """Relative residual that counts as none: sums of trees in single precision round at 1e-6."""
@@ -25,6 +25,9 @@ _ROUNDING = 1e-13
 
 _MOST_TERMS = 1500
 """Of more terms, such as all pairs of 56 players, the equations would take longer than the process."""
+
+_ACCIDENT = 1e-3
+"""Probability of an accident from which on a fit is doubted."""
 
 
 @dataclass(frozen=True)
@@ -111,3 +114,33 @@ def fit_exactly(
     student = float(stdtrit(freedom, 0.95) / ndtri(0.95))
     noise = student**2 * (residuals @ residuals / freedom) + (_ROUNDING * scale) ** 2
     return ExactFit(terms, solution, factor, float(noise))
+
+
+def few_levels(targets: np.ndarray, total: float) -> np.ndarray:
+    """Return the absolute values that a component of a few levels has, such as a voting game's.
+
+    Args:
+        targets: The component, shape ``(m,)``.
+        total: ``f(N) - f(empty)``; zero for the even component.
+
+    Returns:
+        The levels; none where they are so many that each is not taken twice in the mean.
+    """
+    values = np.abs(np.concatenate([[0.5 * total], targets]))
+    unit = TOLERANCE * values.max()
+    levels = unit * np.unique(np.round(values / unit))
+    return levels if 2 * len(levels) <= len(values) else levels[:0]
+
+
+def may_be_accident(targets: np.ndarray, total: float, terms: int) -> bool:
+    """Tell whether terms may go by accident through values of a few levels.
+
+    An equation that is left over would hold by accident in one case of so many as there are levels.
+
+    Args:
+        targets: The component, shape ``(m,)``.
+        total: ``f(N) - f(empty)``; zero for the even component.
+        terms: How many terms were fitted.
+    """
+    levels, left_over = len(few_levels(targets, total)), len(targets) + 1 - terms
+    return levels > 0 and left_over * np.log(levels + 1) < -np.log(_ACCIDENT)

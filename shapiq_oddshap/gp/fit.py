@@ -10,8 +10,14 @@ import numpy as np
 
 from shapiq_oddshap.gp.correction import Strata
 from shapiq_oddshap.gp.evidence import maximise_evidence, search_hyperparameters
-from shapiq_oddshap.gp.exact_fit import TOLERANCE, ExactFit, fit_exactly
-from shapiq_oddshap.gp.intervals import calibrated_variances
+from shapiq_oddshap.gp.exact_fit import (
+    TOLERANCE,
+    ExactFit,
+    few_levels,
+    fit_exactly,
+    may_be_accident,
+)
+from shapiq_oddshap.gp.intervals import calibrated_variances, level_variances
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.observations import Observations
 from shapiq_oddshap.gp.parts import Product, Terms
@@ -185,9 +191,9 @@ def search_kernel(starts: tuple[Kernel, ...], data: Observations, recipe: OddGPR
 
 
 def simple_fit(pairs: Pairs, clock: Clock, readout: Readout = SHAPLEY_VALUES) -> OddGPFit | None:
-    """Return the fit of pairs that need no process: zeros, or the simplest terms alone."""
-    n, top = pairs.n, pairs.largest
-    if top == 0.0 or len(pairs.coalitions) == 0:
+    """Return the fit of pairs that need no process: zeros, or the simplest terms beyond doubt."""
+    n = pairs.n
+    if pairs.largest == 0.0 or len(pairs.coalitions) == 0:
         error = 0.0 if len(pairs.coalitions) else np.inf
 
         def nothing(asked: Readout) -> tuple[np.ndarray, np.ndarray]:
@@ -196,7 +202,15 @@ def simple_fit(pairs: Pairs, clock: Clock, readout: Readout = SHAPLEY_VALUES) ->
 
         return OddGPFit(*nothing(readout), nothing, "none", error=error)
     with clock("recovery"):
-        exact = _fit_exactly(pairs.over(top), readout.simplest_terms(n))
+        return _simplest_fit(pairs, readout, doubted=False)
+
+
+def _simplest_fit(pairs: Pairs, readout: Readout, *, doubted: bool) -> OddGPFit | None:
+    """Return the fit of the simplest terms if they go through all pairs, by accident or beyond doubt."""
+    terms, top = readout.simplest_terms(pairs.n), pairs.largest
+    if may_be_accident(pairs.targets, pairs.total, len(terms)) != doubted:
+        return None
+    exact = _fit_exactly(pairs.over(top), terms)
     return None if exact is None else _exact_fit(exact, readout.simplest, pairs, top, readout)
 
 
@@ -240,7 +254,7 @@ def conclude(
     n, total, scale = pairs.n, pairs.total, pairs.scale
     scaled = pairs.over(scale)
     data = scaled.observations(sub)
-    freedom, found = free * (n + 4), None
+    freedom, found = free * (n + 4), _simplest_fit(pairs, readout, doubted=True)
     if recipe.reweighting.allow(kernel, data):
         reweighted, exact = _recover(kernel, pairs, sub, recipe, clock, readout)
         if exact is not None:
@@ -256,11 +270,13 @@ def conclude(
 
         def read(asked: Readout) -> tuple[np.ndarray, np.ndarray]:
             values, variances = _read_out(posterior, scaled, residuals, sub, freedom, recipe, asked)
-            variances = _in_units(variances, scale)
             if found is None:
-                return asked.complete(values * scale, total), variances
-            values, of_found = found.read(asked)
-            return values, np.maximum(of_found, variances)
+                return asked.complete(values * scale, total), _in_units(variances, scale)
+            recovered, of_recovered = found.read(asked)
+            # one of the two is wrong by what lies between them
+            apart = asked.complete(values, scaled.total) - recovered / scale
+            doubted = _in_units(variances + apart**2, scale)
+            return recovered, np.maximum(of_recovered, doubted)
 
         values, variances = read(readout)
     if found is not None:
@@ -292,8 +308,10 @@ def _recover(
         part = rounds.part(data)
         kernel = reweight(kernel, part, rounds, rounds.part_rounds, rounds.product_share)
     with clock("recovery"):
-        terms = find_terms(kernel, data, recipe.recovery, rounds, readout.base_terms(pairs.n))
-        if terms is None:
+        base = readout.base_terms(pairs.n)
+        terms = find_terms(kernel, data, recipe.recovery, rounds, base)
+        # of more than half as many terms as equations, another function is as sparse
+        if terms is None or 2 * len(terms) - len(base) > len(pairs.coalitions):
             return kernel, None
         return kernel, _fit_exactly(pairs.over(pairs.largest), terms)
 
@@ -371,7 +389,8 @@ def _read_out(
         correction=added if readout.shrinks else None,
         credibility=credibility,
     )
-    return values + credibility * added, variances
+    least = level_variances(pairs.coalitions, few_levels(pairs.targets, pairs.total), readout)
+    return values + credibility * added, np.maximum(variances, least)
 
 
 def _fit_exactly(normed: Pairs, terms: np.ndarray) -> ExactFit | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from shapiq_oddshap.gp.posterior import Posterior
     from shapiq_oddshap.gp.readout import Readout
 
-__all__ = ["calibrated_variances", "sampling_variances"]
+__all__ = ["calibrated_variances", "level_variances", "sampling_variances"]
 
 _FREEDOM_KEPT = 0.25
 """Share of the degrees of freedom that is left at least, where hyperparameters outnumber pairs."""
@@ -105,3 +105,23 @@ def sampling_variances(
     freedom = 1.0 / float(np.sum((expected / total) ** 2))
     student = freedom / max(freedom - 2.0, 0.5 * freedom)
     return student * 0.5 * (total + drawn) + noise
+
+
+def level_variances(
+    coalitions: np.ndarray, levels: np.ndarray, readout: Readout = SHAPLEY_VALUES
+) -> np.ndarray:
+    """Return what is claimed at least where values have a few levels, as in voting games.
+
+    Pairs of one and the same value are no evidence for zero variance, of which a Gaussian process makes
+    certainty. By the rule of succession the next pair is off by a level with probability ``1 / (m + 2)``.
+
+    Args:
+        coalitions: One member of each pair, shape ``(m, n)``.
+        levels: The levels, see ``few_levels``; none where values are of a continuum.
+        readout: What is read off.
+    """
+    count = len(coalitions)
+    gaps = np.diff(np.unique(np.concatenate([-levels, levels])))
+    gap = gaps.min() if len(gaps) else 0.0
+    errors = np.full(count, gap / np.sqrt(count + 2.0))
+    return sampling_variances(coalitions, errors, Strata.of(coalitions), readout)

@@ -7,7 +7,7 @@ import pytest
 
 from shapiq_oddshap import OddGP
 from shapiq_oddshap.gp import Hints, OddGPRecipe, Pairs, ReweightingOptions, fit_odd_gp
-from shapiq_oddshap.gp.exact_fit import fit_exactly
+from shapiq_oddshap.gp.exact_fit import few_levels, fit_exactly, may_be_accident
 from shapiq_oddshap.gp.parts import Product
 from shapiq_oddshap.gp.readout import SHAPLEY_VALUES
 from shapiq_oddshap.gp.reweighting import all_combinations
@@ -195,3 +195,48 @@ def test_terms_stay_where_they_explain_what_there_is():
     hints = Hints(np.ones(n), terms, np.ones(3))
     recipe = OddGPRecipe(reweighting=ReweightingOptions(part_rounds=0, rounds=0))
     assert fit_odd_gp(Pairs(rows, odd, 0.0), hints, rng, recipe).n_terms == 3
+
+
+def _voting_game(n, seed, quota):
+    weights = np.abs(np.random.default_rng(seed).normal(size=n))
+    return lambda coalitions: 1.0 * (coalitions @ weights > quota * weights.sum())
+
+
+@pytest.mark.parametrize("more", [2, 6])
+def test_intervals_of_voting_games_do_not_take_a_few_bits_for_certainty(more):
+    """Equal values are interpolated without noise, and one of few levels is hit by accident."""
+    squares, paths = [], set()
+    for seed in range(6):
+        for n, quota in [(5, 0.5), (6, 0.7)]:
+            game = _voting_game(n, seed, quota)
+            estimate = OddGP(n, random_state=seed).estimate(2 * n + more, game)
+            exact = OddGP(n).approximate(2**n, game).get_n_order_values(1)
+            errors = estimate.values.get_n_order_values(1) - exact
+            squares.append(np.mean(errors**2 / estimate.variances))
+            paths.add(estimate.diagnostics.path)
+    assert paths == {"additive", "gp"}
+    assert max(squares) < 9.0
+
+
+def test_additive_games_of_few_levels_are_certain_once_accidents_are_excluded():
+    estimates = [
+        OddGP(12, random_state=1).estimate(budget, lambda coalitions: 1.0 * coalitions[:, 0])
+        for budget in (26, 48)
+    ]
+    for estimate in estimates:
+        assert estimate.diagnostics.path == "additive"
+        np.testing.assert_allclose(
+            estimate.values.get_n_order_values(1), np.arange(12) == 0, atol=1e-9
+        )
+    doubted, certain = (estimate.variances.max() for estimate in estimates)
+    assert certain < 1e-20 < 1e-4 < doubted
+
+
+def test_few_levels_are_those_that_are_taken_twice_in_the_mean():
+    np.testing.assert_allclose(few_levels(np.array([0.5, -0.5, 0.0, 0.5]), 1.0), [0.0, 0.5])
+    assert len(few_levels(np.array([0.5, -0.2, 0.0, 0.4]), 1.0)) == 0
+    targets = np.repeat([0.5, 0.0], 5)
+    # seven equations left over of values of two levels: one accident in 3^7
+    assert not may_be_accident(targets, 1.0, 4)
+    assert may_be_accident(targets, 1.0, 5)
+    assert not may_be_accident(np.arange(10.0), 1.0, 10)

@@ -236,3 +236,12 @@ def test_parts_that_would_take_too_long_are_left_out():
     kernel = Kernel.start(Hints.none(200), SIZE_PARTS)
     assert ChangingInteractions not in {type(part) for part in kernel.parts}
     assert len(kernel.parts) == len(SIZE_PARTS) - 1
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-160, 1e160, 1e300])
+def test_terms_start_alike_in_all_units(unit):
+    scores = np.array([0.5, -0.25, 0.1])
+    found, scaled = (
+        Terms.start(Hints(np.ones(N), _TRIPLES, scores * factor)) for factor in (1.0, unit)
+    )
+    np.testing.assert_allclose(scaled.relative, found.relative, rtol=1e-12)

@@ -77,3 +77,32 @@ def test_a_recovered_function_is_certain_if_fewer_pairs_tell_it_too():
     assert estimate(160, 0.0).variances.max() < 1e-20
     assert RecoveryOptions().certain(25, 100)
     assert not RecoveryOptions().certain(26, 100)
+
+
+def _ands_beside_main_effects(seed):
+    weights = np.random.default_rng(seed).normal(size=10)
+
+    def game(coalitions):
+        ands = 5.0 * coalitions[:, :5].all(axis=1) + coalitions[:, 4:].any(axis=1)
+        return coalitions @ weights + ands
+
+    return game, OddGP(10).approximate(2**10, game).get_n_order_values(1)
+
+
+def test_intervals_of_a_doubted_function_that_is_not_the_game_hold():
+    """The process may be far closer to the game, and so sure of itself: its variance is not enough."""
+    game, exact = _ands_beside_main_effects(1)
+    estimate = OddGP(10, random_state=3).estimate(200, game)
+    errors = estimate.values.get_n_order_values(1) - exact
+    assert estimate.diagnostics.path == "sparse"
+    assert np.abs(errors).max() > 0.01
+    assert np.mean(errors**2 / estimate.variances) < 4.0
+
+
+def test_no_function_of_more_terms_than_half_the_equations_is_taken():
+    """The pursuit would interpolate any game; as many others of as few terms go through the pairs."""
+    game, exact = _ands_beside_main_effects(3)
+    estimate = OddGP(10, random_state=3).estimate(162, game)
+    errors = estimate.values.get_n_order_values(1) - exact
+    assert estimate.diagnostics.path == "gp"
+    assert np.abs(errors).max() < 0.01

@@ -23,6 +23,8 @@ __all__ = ["SINGLE_PRECISION_ROWS", "Terms", "term_precision"]
 SINGLE_PRECISION_ROWS = 1500
 """From more rows on the characters are single precision: they are many, of small variance."""
 
+_SMALLEST = 1e-300
+
 _BLOCK = 512
 """Rows whose characters are held at once where the read-out passes over all of them."""
 
@@ -48,7 +50,8 @@ class Terms(Part):
     @classmethod
     def start(cls, hints: Hints, parity: Parity = "odd") -> Terms:
         """Start with the proxy's favourites, in proportion to their squared coefficients."""
-        relative = hints.scores**2
+        # the largest first: squares of huge or tiny scores would leave the range of a double
+        relative = (hints.scores / max(np.abs(hints.scores).max(initial=0.0), _SMALLEST)) ** 2
         some = relative.sum() > 0
         relative = relative / relative.sum() if some else np.zeros(len(hints.terms))
         return cls(0.05, hints.terms, relative, parity=parity)
