@@ -7,7 +7,7 @@ from math import log
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack, qr
+from scipy.linalg import blas, lapack, qr
 from scipy.optimize import minimize
 
 from shapiq_oddshap.gp.observations import EFFICIENCY_NOISE
@@ -117,7 +117,6 @@ class Evidence:
         self._matrices = np.array([on_rows[k].matrix for k in self._fixed])
         self._matrices = self._matrices.reshape(len(self._fixed), len(x) ** 2)
         self._others = [(k, on_rows[k]) for k in others]
-        self._spare = np.empty((len(x), len(x)))
         ends = np.cumsum([len(part.shape) for part in kernel.parts])
         self._shapes = [
             slice(end - len(part.shape), end)
@@ -163,29 +162,24 @@ class Evidence:
         """
         values = np.exp(theta)
         variances, noise = values[self._variances], values[-1]
-        spare, m = self._spare, len(self._targets)
+        m = len(self._targets)
         matrix = (variances[self._fixed] @ self._matrices).reshape(m, m)
         for k, rows in self._others:
-            rows.add(matrix, variances[k], values[self._shapes[k]], spare)
+            rows.add(matrix, variances[k], values[self._shapes[k]])
         matrix.flat[:: m + 1] += noise
         matrix.flat[: self._exact * m : m + 1] += EFFICIENCY_NOISE - noise
-        try:
-            # the transpose has LAPACK's order, and the matrix is symmetric
-            factor = cholesky(matrix.T, lower=False, overwrite_a=True, check_finite=False)
-        except LinAlgError:
+        # the transpose has LAPACK's order, and of the symmetric matrix the lower triangle is there
+        factor, failed = lapack.dpotrf(matrix.T, lower=0, clean=1, overwrite_a=1)
+        if failed:
             return 1e25, np.zeros_like(theta)
-        alpha = cho_solve((factor, False), self._targets, check_finite=False)
+        alpha, _ = lapack.dpotrs(factor, self._targets, lower=0)
         log_root = float(np.log(np.diag(factor)).sum())
         value = 0.5 * float(np.vdot(self._targets, alpha)) + self._outputs * log_root
         # W of eq. 6 as a triangle that holds both halves: it meets symmetric matrices only
-        inverse, _ = lapack.dpotri(factor, lower=False, overwrite_c=True)
-        weights = inverse.T
+        inverse, _ = lapack.dpotri(factor, lower=0, overwrite_c=1)
+        dual = alpha.reshape(m, -1)
+        weights = blas.dsyrk(-1.0, dual, self._outputs, inverse, lower=0, overwrite_c=1).T
         weights.flat[:: m + 1] *= 0.5
-        if alpha.ndim == 1:
-            weights -= np.outer(0.5 * alpha, alpha, out=spare)
-        else:
-            weights *= self._outputs
-            weights -= np.matmul(0.5 * alpha, alpha.T, out=spare)
         gradient = np.empty_like(theta)
         by_variance = gradient[self._variances]
         by_variance[self._fixed] = variances[self._fixed] * (self._matrices @ weights.ravel())
