@@ -22,7 +22,7 @@ __all__ = ["Hints", "OnRows", "Part", "lower_blocks"]
 _ROWS = 512
 """Rows whose functionals of all pairs of players are held at once."""
 
-_BLOCK = 32
+_BLOCK = 128
 """Rows of a search's matrices that are made at once: what is made of them stays in the cache."""
 
 
