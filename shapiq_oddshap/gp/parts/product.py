@@ -243,9 +243,7 @@ class ProductOnRows(OnRows):
         return by_variance, (by_rate - by_sum) * shape
 
 
-def exponentials(
-    exponent: np.ndarray, scale: float, reach: float
-) -> tuple[np.ndarray, np.ndarray]:
+def exponentials(exponent: np.ndarray, scale: float, reach: float) -> tuple[np.ndarray, np.ndarray]:
     """Return ``exp(scale + U)`` and ``exp(scale - U)``, the first in the place of U.
 
     The second is a quotient, a twentieth of an exponential's time, where no number is too small.
