@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
+from math import inf, log
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack, qr
+from scipy.linalg import blas, lapack, qr
 from scipy.optimize import minimize
 
 from shapiq_oddshap.gp.observations import EFFICIENCY_NOISE
-from shapiq_oddshap.gp.parts import OnRows
+from shapiq_oddshap.gp.parts import OnRows, Terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from shapiq_oddshap.gp.observations import Observations
     from shapiq_oddshap.gp.parts import Part
 
-__all__ = ["Evidence", "SearchOptions", "climb", "maximise_evidence", "search_hyperparameters"]
+__all__ = [
+    "Evidence",
+    "SearchOptions",
+    "climb",
+    "maximise_evidence",
+    "search_hyperparameters",
+    "without_idle_parts",
+]
 
 _MOST_NOISE = 10.0
 
@@ -55,6 +62,8 @@ class SearchOptions:
             interactions; large ones of a noise-free game overrule it by hundreds of nats.
         noise_shrinkage: Precision of that hyperprior, on the logarithm.
         noise_floor: Smallest noise, relative to the variance of the targets.
+        least_worth: Nats that a part of the size with rates of its own has to be worth at the start to
+            be searched on.
         own_iterations: Upper bound on the iterations of one of several outputs from the joint
             maximum on.
         own_precision: Precision of the hyperprior that pulls its logarithms to that.
@@ -75,6 +84,7 @@ class SearchOptions:
     usual_noise: float = 1e-2
     noise_shrinkage: float = 0.05
     noise_floor: float = 1e-10
+    least_worth: float = 0.1
     own_iterations: int = 8
     own_precision: float = 1.0
     least_gain: float = 5.0
@@ -117,7 +127,6 @@ class Evidence:
         self._matrices = np.array([on_rows[k].matrix for k in self._fixed])
         self._matrices = self._matrices.reshape(len(self._fixed), len(x) ** 2)
         self._others = [(k, on_rows[k]) for k in others]
-        self._spare = np.empty((len(x), len(x)))
         ends = np.cumsum([len(part.shape) for part in kernel.parts])
         self._shapes = [
             slice(end - len(part.shape), end)
@@ -163,29 +172,24 @@ class Evidence:
         """
         values = np.exp(theta)
         variances, noise = values[self._variances], values[-1]
-        spare, m = self._spare, len(self._targets)
+        m = len(self._targets)
         matrix = (variances[self._fixed] @ self._matrices).reshape(m, m)
         for k, rows in self._others:
-            rows.add(matrix, variances[k], values[self._shapes[k]], spare)
+            rows.add(matrix, variances[k], values[self._shapes[k]])
         matrix.flat[:: m + 1] += noise
         matrix.flat[: self._exact * m : m + 1] += EFFICIENCY_NOISE - noise
-        try:
-            # the transpose has LAPACK's order, and the matrix is symmetric
-            factor = cholesky(matrix.T, lower=False, overwrite_a=True, check_finite=False)
-        except LinAlgError:
+        # the transpose has LAPACK's order, and of the symmetric matrix the lower triangle is there
+        factor, failed = lapack.dpotrf(matrix.T, lower=0, clean=1, overwrite_a=1)
+        if failed:
             return 1e25, np.zeros_like(theta)
-        alpha = cho_solve((factor, False), self._targets, check_finite=False)
+        alpha, _ = lapack.dpotrs(factor, self._targets, lower=0)
         log_root = float(np.log(np.diag(factor)).sum())
         value = 0.5 * float(np.vdot(self._targets, alpha)) + self._outputs * log_root
         # W of eq. 6 as a triangle that holds both halves: it meets symmetric matrices only
-        inverse, _ = lapack.dpotri(factor, lower=False, overwrite_c=True)
-        weights = inverse.T
+        inverse, _ = lapack.dpotri(factor, lower=0, overwrite_c=1)
+        dual = alpha.reshape(m, -1)
+        weights = blas.dsyrk(-1.0, dual, self._outputs, inverse, lower=0, overwrite_c=1).T
         weights.flat[:: m + 1] *= 0.5
-        if alpha.ndim == 1:
-            weights -= np.outer(0.5 * alpha, alpha, out=spare)
-        else:
-            weights *= self._outputs
-            weights -= np.matmul(0.5 * alpha, alpha.T, out=spare)
         gradient = np.empty_like(theta)
         by_variance = gradient[self._variances]
         by_variance[self._fixed] = variances[self._fixed] * (self._matrices @ weights.ravel())
@@ -233,7 +237,10 @@ def _square(targets: np.ndarray) -> np.ndarray:
 
 
 def search_hyperparameters(
-    starts: Sequence[Kernel], data: Observations, options: SearchOptions
+    starts: Sequence[Kernel],
+    data: Observations,
+    options: SearchOptions,
+    most_noise: float = inf,
 ) -> Kernel:
     """Maximise the evidence, with hyperpriors on the spread of the rates and the noise (eq. 7).
 
@@ -242,6 +249,7 @@ def search_hyperparameters(
             evidence on the first pairs is searched on.
         data: The observations of the subsample.
         options: Options of the search.
+        most_noise: Where the start has more noise, the last search is without the proxy's terms.
 
     Returns:
         The kernel found.
@@ -262,7 +270,36 @@ def search_hyperparameters(
     found += [search(start, first, iterations) for start in sized]
     kernel, _ = min(found, key=lambda pair: pair[1])
     if first is not data:
+        plain = kernel.without(Terms)
+        if kernel.noise > most_noise and plain.parts:
+            kernel = plain
+        kernel = without_idle_parts(kernel, first, options.least_worth)
         kernel, _ = search(kernel, data, options.iterations)
+    return kernel
+
+
+def without_idle_parts(kernel: Kernel, data: Observations, least_worth: float) -> Kernel:
+    """Leave out the parts of the size with rates of their own without which the evidence is the same.
+
+    They take most of the time of a step, and of the read-out.
+
+    Args:
+        kernel: The kernel.
+        data: The observations.
+        least_worth: Nats that the evidence has to lose without such a part for it to stay.
+    """
+
+    def cost(kernel: Kernel) -> float:
+        evidence = Evidence(kernel, data)
+        return evidence(evidence.start)[0]
+
+    idle = [part for part in kernel.parts if len(part.shape) and not part.independent_terms]
+    lowest = cost(kernel) if idle else 0.0
+    for part in idle:
+        other = kernel.without(type(part))
+        without = cost(other)
+        if without < lowest + least_worth:
+            kernel, lowest = other, without
     return kernel
 
 

@@ -52,6 +52,10 @@ _FREE_RATES = 0.8
 """Degrees of freedom of a rate and of a variance: the hyperprior takes about a fifth. Where the even
 values help to find them it is none, by the coverage of intervals on the chosen instances."""
 
+_CLEARLY = 10.0
+"""So many times the noise that is too much for single terms a start on few pairs does not have of a
+game that has less: sums of unanimity games have five times as much there as in the end."""
+
 _LEFT_OUT = 5
 """Every so many pairs one is left out to see whether the others tell a function too: pairs are in
 order of their sizes, so that each size loses its share."""
@@ -180,13 +184,14 @@ def search_kernel(starts: tuple[Kernel, ...], data: Observations, recipe: OddGPR
     """Search for the kernel, and on without the proxy's terms where noise is left (eq. 7).
 
     The proxy picked them by the same pairs, those that follow their noise the best, and the evidence,
-    which takes them for given, believes in them. Where nearly all is explained they are no noise.
+    which takes them for given, believes in them. Where nearly all is explained they are no noise. Where
+    the start has much more of it, the last search is without them at once.
     """
-    kernel = search_hyperparameters(starts, data, recipe.search)
+    options, most = recipe.search, recipe.reweighting.most_noise
+    kernel = search_hyperparameters(starts, data, options, _CLEARLY * most)
     plain = kernel.without(Terms)
-    if kernel.noise <= recipe.reweighting.most_noise or len(plain.parts) in (0, len(kernel.parts)):
+    if kernel.noise <= most or len(plain.parts) in (0, len(kernel.parts)):
         return kernel
-    options = recipe.search
     return maximise_evidence(plain, data, options, options.iterations, options.tolerance)[0]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BLOCK", "Kernel"]
 
-BLOCK = 512
+BLOCK = 256
 """Rows of the Gram matrix that are assembled at once, which bounds the temporaries."""
 
 _START_NOISE = 1e-3

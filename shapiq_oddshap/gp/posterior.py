@@ -27,7 +27,7 @@ _EXACT_DIAGONAL = 1500
 _PROBES = 12
 """Random sign vectors that estimate a trace."""
 
-_PREDICTED = 4 * BLOCK
+_PREDICTED = 8 * BLOCK
 """Pairs at once: for every such block the characters of all pairs of the process are made again."""
 
 

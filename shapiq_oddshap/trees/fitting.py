@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -227,6 +228,7 @@ def _main_names(params: Mapping[str, Any]) -> dict[str, Any]:
     return {main[name]: value for name, value in params.items()}
 
 
+@cache
 def _parameter_names() -> dict[str, str]:
     """Return the main name of every LightGBM parameter by all of its names.
 

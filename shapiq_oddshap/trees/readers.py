@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 
 __all__ = ["leaves_of_booster", "leaves_of_model"]
 
+_FIELDS = {
+    "num_leaves": int,
+    "split_feature": int,
+    "left_child": int,
+    "right_child": int,
+    "leaf_value": float,
+}
+"""What is read of a LightGBM model's text."""
+
 _Nodes = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """By node of a tree: left child, right child (-1 at leaves), feature, value (of leaves)."""
 
@@ -84,25 +93,31 @@ def _forest(text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, 
 
     Inner nodes are numbered from zero over the trees; leaf j of the forest is written ``~j``.
     """
-    leaves = _numbers(text, "num_leaves", int)
+    numbers = _numbers(text)
+    leaves = numbers["num_leaves"]
     split = leaves > 1
     nodes = (leaves - 1)[split]
     roots, firsts = np.cumsum(nodes) - nodes, np.cumsum(leaves[split]) - leaves[split]
     root, first = np.repeat(roots, nodes), np.repeat(firsts, nodes)
-    left, right = (_numbers(text, f"{side}_child", int) for side in ("left", "right"))
+    left, right = numbers["left_child"], numbers["right_child"]
     return (
         np.where(left < 0, left - first, left + root),
         np.where(right < 0, right - first, right + root),
-        _numbers(text, "split_feature", int),
-        _numbers(text, "leaf_value", float)[np.repeat(split, leaves)],
+        numbers["split_feature"],
+        numbers["leaf_value"][np.repeat(split, leaves)],
         roots,
     )
 
 
-def _numbers(text: str, field: str, kind: type) -> np.ndarray:
-    """Return the numbers that a model text has in a field, of all trees in a row."""
-    lines = re.findall(f"\n{field}=(.*)", text)
-    return np.fromstring(" ".join(lines), dtype=kind, sep=" ")
+def _numbers(text: str) -> dict[str, np.ndarray]:
+    """Return the numbers that a model text has in the fields that are read, of all trees in a row."""
+    lines: dict[str, list[str]] = {field: [] for field in _FIELDS}
+    for field, numbers in re.findall(f"\n({'|'.join(_FIELDS)})=(.*)", text):
+        lines[field].append(numbers)
+    return {
+        field: np.fromstring(" ".join(lines[field]), dtype=kind, sep=" ")
+        for field, kind in _FIELDS.items()
+    }
 
 
 def _xgboost_nodes(booster: Any) -> list[_Nodes]:  # noqa: ANN401

@@ -5,10 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shapiq_oddshap.gp.evidence import Evidence, SearchOptions
+from shapiq_oddshap.gp.evidence import Evidence, SearchOptions, without_idle_parts
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.observations import EFFICIENCY_NOISE, Observations
-from shapiq_oddshap.gp.parts import Hints, MainEffects, Product, Terms
+from shapiq_oddshap.gp.parts import (
+    ChangingInteractions,
+    Hints,
+    MainEffects,
+    Product,
+    SizeSteps,
+    Terms,
+    Unanimity,
+)
 from shapiq_oddshap.gp.posterior import Posterior
 from shapiq_oddshap.gp.signs import characters, signs
 from tests.gp.enumeration import (
@@ -173,3 +181,28 @@ def test_start_follows_the_proxy():
     kernel = Kernel.start(hints)
     assert replace(kernel.find(Terms)).relative.sum() == 1.0
     assert np.argmax(kernel.parts[1].shape) == N - 1
+
+
+def test_parts_without_which_the_evidence_is_the_same_are_left_out(data):
+    """Those with rates of their own, whose variance is nearly nothing; never the product part."""
+    hints = Hints.none(N)
+    kernel = Kernel.start(hints, (MainEffects, Product, SizeSteps, ChangingInteractions, Unanimity))
+    idle, busy = ChangingInteractions.start(hints), Unanimity.start(hints)
+    kernel = kernel.with_part(replace(idle, variance=1e-9)).with_part(replace(busy, variance=30.0))
+    kernel = kernel.with_part(replace(kernel.find(Product), variance=1e-9))
+
+    def evidence(kernel):
+        evidence = Evidence(kernel, data)
+        return -evidence(evidence.start)[0]
+
+    worth = {
+        kind: evidence(kernel) - evidence(kernel.without(kind))
+        for kind in (ChangingInteractions, Unanimity)
+    }
+    assert abs(worth[ChangingInteractions]) < 1e-3 < 0.1 < worth[Unanimity]
+    expected = {MainEffects, Product, SizeSteps}
+    left = without_idle_parts(kernel, data, 0.1)
+    assert {type(part) for part in left.parts} == expected | {Unanimity}
+    everything = without_idle_parts(kernel, data, np.inf)
+    assert {type(part) for part in everything.parts} == expected
+    assert without_idle_parts(everything, data, np.inf) is everything

@@ -132,8 +132,9 @@ def test_term_variances_are_the_coefficients_variances(part):
     np.testing.assert_allclose(part.term_variances(COALITIONS), expected, rtol=1e-9, atol=1e-15)
 
 
-def test_part_on_the_rows_of_a_search(part):
-    """The matrix at other hyperparameters, and the gradient by differences."""
+def test_part_on_the_rows_of_a_search(part, monkeypatch):
+    """The matrix at other hyperparameters, and the gradient by differences; in one block or several."""
+    monkeypatch.setattr("shapiq_oddshap.gp.parts.base._BLOCK", 8)
     x, rng = X[1:20], np.random.default_rng(2)
     weights = rng.normal(size=(19, 19))
     weights = weights + weights.T
@@ -141,8 +142,9 @@ def test_part_on_the_rows_of_a_search(part):
 
     def value(log_variance, log_shape):
         matrix = np.zeros((19, 19))
-        rows.add(matrix, np.exp(log_variance), np.exp(log_shape), np.empty((19, 19)))
-        return matrix
+        rows.add(matrix, np.exp(log_variance), np.exp(log_shape))
+        lower = np.tril(matrix)
+        return lower + np.tril(lower, -1).T
 
     variance, shape = 0.4, 1.3 * part.shape
     other = part.tuned(variance, shape)

@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Self
 
     from shapiq_oddshap.sample import Parity
 
     Players = tuple[np.ndarray, ...]
 
-__all__ = ["Hints", "OnRows", "Part"]
+__all__ = ["Hints", "OnRows", "Part", "lower_blocks"]
 
 _ROWS, _HELD = 512, 512 * 19900
 """Rows whose functionals of all sets of players are held at once, and numbers: all pairs of 200."""
+
+_BLOCK = 128
+"""Rows of a search's matrices that are made at once: what is made of them stays in the cache."""
 
 
 @dataclass(frozen=True)
@@ -191,17 +194,18 @@ class Part(ABC):
 class OnRows:
     """A part on the rows of a search, where only the variance changes from step to step.
 
-    The evidence takes all of these at once; others override both methods.
+    The evidence takes all of these at once; others override both methods. Matrices are symmetric, and
+    nothing above the diagonal is read: others may leave it out, see :func:`lower_blocks`.
     """
 
     def __init__(self, matrix: np.ndarray) -> None:
         """Keep the matrix at unit variance, shape ``(m, m)``."""
         self.matrix = matrix
 
-    def add(self, out: np.ndarray, variance: float, shape: np.ndarray, spare: np.ndarray) -> None:
-        """Add the matrix at these hyperparameters to ``out``; ``spare`` may be overwritten."""
+    def add(self, out: np.ndarray, variance: float, shape: np.ndarray) -> None:
+        """Add the matrix at these hyperparameters to ``out``."""
         del shape
-        out += np.multiply(self.matrix, variance, out=spare)
+        out += variance * self.matrix
 
     def gradient(
         self, weights: np.ndarray, variance: float, shape: np.ndarray
@@ -209,9 +213,20 @@ class OnRows:
         """Return ``sum_jl W_jl dK_jl/dlog(.)`` for the variance and the shape (eq. 6).
 
         Args:
-            weights: W, shape ``(m, m)``; it meets symmetric matrices only, and one of its triangles
-                may hold both halves.
+            weights: W, shape ``(m, m)``; it meets symmetric matrices only, so that its lower triangle
+                holds both halves, and the upper one is zero.
             variance: The variance of the last :meth:`add`.
             shape: The shape of the last :meth:`add`.
         """
         return variance * float(np.vdot(weights, self.matrix)), np.zeros_like(shape)
+
+
+def lower_blocks(count: int) -> Iterator[tuple[slice, slice]]:
+    """Yield the rows and columns of blocks that cover the lower triangle of a matrix.
+
+    Args:
+        count: Number of its rows.
+    """
+    for start in range(0, count, _BLOCK):
+        stop = min(start + _BLOCK, count)
+        yield slice(start, stop), slice(0, stop)

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 from shapiq_oddshap.fourier import subsets
 from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
-from shapiq_oddshap.gp.parts.product import Product
+from shapiq_oddshap.gp.parts.product import Product, ProductOnRows
 from shapiq_oddshap.gp.parts.sizes import differences, half_correlation, sizes_of
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class ChangingInteractions(Part):
         """Return the part where its rates change too; see :class:`Part`."""
         sizes = sizes_of(x)
         covariance = self.covariance(x.shape[1])[np.ix_(sizes, sizes)]
-        return _OnRows(self._product.on(x), covariance)
+        return ProductOnRows(x, self.parity, covariance)
 
     def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
         """Add the mean marginal contributions of eq. 21, in blocks of rows; see :class:`Part`."""
@@ -139,28 +139,6 @@ class ChangingInteractions(Part):
         for count, variances in enumerate(by_order):
             found = variances[count:] @ others[: n + 1 - count]
             out[players] += shared * held[:, count] * found
-
-
-class _OnRows(OnRows):
-    """The part on the rows of a search: the product's matrices, times the covariance of sizes."""
-
-    def __init__(self, product: OnRows, covariance: np.ndarray) -> None:
-        """Keep the product on the rows and the covariance of their sizes, shape ``(m, m)``."""
-        self._product = product
-        self._covariance = covariance
-
-    def add(self, out: np.ndarray, variance: float, shape: np.ndarray, spare: np.ndarray) -> None:
-        """Add the matrix; see :class:`OnRows`."""
-        matrix = np.zeros_like(out)
-        self._product.add(matrix, variance, shape, spare)
-        matrix *= self._covariance
-        out += matrix
-
-    def gradient(
-        self, weights: np.ndarray, variance: float, shape: np.ndarray
-    ) -> tuple[float, np.ndarray]:
-        """Return eq. 6 with the covariance in the weights; see :class:`OnRows`."""
-        return self._product.gradient(weights * self._covariance, variance, shape)
 
 
 def _mean_contributions(exponents: np.ndarray, heights: np.ndarray) -> np.ndarray:

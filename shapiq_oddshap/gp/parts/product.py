@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache, reduce
-from math import log
+from math import exp, log
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shapiq_oddshap.fourier import sums_of_products
-from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
+from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part, lower_blocks
 from shapiq_oddshap.sample import has_parity
 
 if TYPE_CHECKING:
@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from shapiq_oddshap.gp.parts.base import Players
     from shapiq_oddshap.sample import Parity
 
-__all__ = ["SHAPLEY_NODES", "Product", "legendre", "logarithmic"]
+__all__ = [
+    "SHAPLEY_NODES",
+    "Product",
+    "ProductOnRows",
+    "exponentials",
+    "legendre",
+    "logarithmic",
+]
 
 _START_RATE = 0.3
 """Rate of the most important player at the start."""
@@ -84,28 +91,22 @@ class Product(Part):
         self, left: np.ndarray, right: np.ndarray
     ) -> Callable[[np.ndarray, slice, slice], None]:
         """Let both exponentials carry the scale; see :class:`Part`."""
-        scale = self.log_scale
+        straight, opposite = _HALVES[self.parity]
+        scale, reach = self.log_scale + log(straight), float(self.rates.sum())
         scaled = (right * self.rates).astype(right.dtype)
 
-        straight, opposite = _HALVES[self.parity]
-
         def add(out: np.ndarray, rows: slice, columns: slice) -> None:
-            exponent = left[rows] @ scaled[columns].T
             # neither of the two overflows, however large sum(a) is
-            block = np.exp(scale + exponent)
-            block *= straight
-            if opposite:
-                np.subtract(scale, exponent, out=exponent)
-                minus = np.exp(exponent, out=exponent)
-                minus *= opposite
-                block += minus
-            out += block
+            plus, minus = exponentials(left[rows] @ scaled[columns].T, scale, reach)
+            minus *= opposite / straight
+            plus += minus
+            out += plus
 
         return add
 
     def on(self, x: np.ndarray) -> OnRows:
         """Return the part where its rates change too; see :class:`Part`."""
-        return _ProductOnRows(x, self.parity)
+        return ProductOnRows(x, self.parity)
 
     def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
         """Add the integral of eq. 10; see :class:`Part`."""
@@ -200,46 +201,68 @@ class Product(Part):
         return np.exp(self.empty_log_variance + log_ratio)
 
 
-class _ProductOnRows(OnRows):
-    """The product part on the rows of a search.
+class ProductOnRows(OnRows):
+    """The product part on the rows of a search, times a matrix that stays if there is one.
 
     In place where it can be: at these sizes new memory takes as long as the arithmetic.
     """
 
-    def __init__(self, x: np.ndarray, parity: Parity) -> None:
-        """Keep the sign rows, shape ``(m, n)``."""
+    def __init__(self, x: np.ndarray, parity: Parity, factor: np.ndarray | None = None) -> None:
+        """Keep the sign rows, shape ``(m, n)``, and the factor, ``(m, m)``."""
         self._x = x
         self._parity = parity
+        self._factor = factor
         self._matrix, self._slope = np.empty((2, len(x), len(x)))
 
-    def add(self, out: np.ndarray, variance: float, shape: np.ndarray, spare: np.ndarray) -> None:
+    def add(self, out: np.ndarray, variance: float, shape: np.ndarray) -> None:
         """Add the matrix and keep it, and its derivative by U; see :class:`OnRows`."""
         straight, opposite = _HALVES[self._parity]
-        scale = log(variance) - _log_largest(float(shape.sum()), self._parity)
-        exponent = np.matmul(self._x * shape, self._x.T, out=spare)
-        exponent += scale
-        np.exp(exponent, out=self._slope)
-        self._slope *= straight
-        if opposite:
-            np.subtract(2.0 * scale, exponent, out=exponent)
-            minus = np.exp(exponent, out=exponent)
-            minus *= opposite
-            np.add(self._slope, minus, out=self._matrix)
-            self._slope -= minus
-        else:
-            self._matrix[:] = self._slope
-        out += self._matrix
+        reach, scaled = float(shape.sum()), self._x * shape
+        scale = log(variance * straight) - _log_largest(reach, self._parity)
+        for block in lower_blocks(len(out)):
+            rows, columns = block
+            plus, minus = exponentials(scaled[rows] @ self._x[columns].T, scale, reach)
+            minus *= opposite / straight
+            matrix = np.add(plus, minus, out=self._matrix[block])
+            slope = np.subtract(plus, minus, out=self._slope[block])
+            if self._factor is not None:
+                matrix *= self._factor[block]
+                slope *= self._factor[block]
+            out[block] += matrix
 
     def gradient(
         self, weights: np.ndarray, variance: float, shape: np.ndarray
     ) -> tuple[float, np.ndarray]:
         """Return eq. 6 for the variance and the rates; see :class:`OnRows`."""
         del variance
-        by_variance = float(np.vdot(weights, self._matrix))
-        self._slope *= weights
-        by_rate = np.einsum("ji,ji->i", self._x, self._slope @ self._x)
+        by_variance, by_rate = 0.0, np.zeros(len(shape))
+        for block in lower_blocks(len(weights)):
+            rows, columns = block
+            by_variance += float(np.einsum("jl,jl->", weights[block], self._matrix[block]))
+            pulled = (weights[block] * self._slope[block]) @ self._x[columns]
+            by_rate += np.einsum("ji,ji->i", self._x[rows], pulled)
         by_sum = by_variance * _slope_of_log_largest(float(shape.sum()), self._parity)
         return by_variance, (by_rate - by_sum) * shape
+
+
+def exponentials(exponent: np.ndarray, scale: float, reach: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``exp(scale + U)`` and ``exp(scale - U)``, the first in the place of U.
+
+    The second is a quotient, a twentieth of an exponential's time, where no number is too small.
+
+    Args:
+        exponent: U, shape ``(p, q)``, at most ``reach`` in size.
+        scale: What both have in common.
+        reach: See ``exponent``.
+    """
+    small = log(np.finfo(exponent.dtype).tiny)
+    if min(scale - reach, 2.0 * scale) > small:
+        exponent += scale
+        plus = np.exp(exponent, out=exponent)
+        return plus, exp(2.0 * scale) / plus
+    minus = np.exp(scale - exponent)
+    exponent += scale
+    return np.exp(exponent, out=exponent), minus
 
 
 _HALVES: dict[Parity, tuple[float, float]] = {

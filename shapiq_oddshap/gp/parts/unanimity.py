@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from shapiq_oddshap.fourier import sums_of_products
-from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part
-from shapiq_oddshap.gp.parts.product import SHAPLEY_NODES, Product, legendre, logarithmic
+from shapiq_oddshap.gp.parts.base import Hints, OnRows, Part, lower_blocks
+from shapiq_oddshap.gp.parts.product import (
+    SHAPLEY_NODES,
+    Product,
+    exponentials,
+    legendre,
+    logarithmic,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -167,10 +173,7 @@ def _exponentials(x: np.ndarray, y: np.ndarray, rates: np.ndarray) -> tuple[np.n
     of weights b and b' the weight in both is ``(b + b' - D) / 2``.
     """
     quarter = 0.25 * rates
-    alike = (x * quarter) @ y.T
-    alike -= quarter.sum()
-    opposed = -2.0 * quarter.sum() - alike
-    return np.exp(alike, out=alike), np.exp(opposed, out=opposed)
+    return exponentials((x * quarter) @ y.T, -float(quarter.sum()), float(quarter.sum()))
 
 
 class _OnRows(OnRows):
@@ -180,30 +183,36 @@ class _OnRows(OnRows):
         """Keep the sign rows, shape ``(m, n)``, and the half."""
         self._x = x
         self._parity = parity
+        self._ends = np.empty((len(x), 2))
+        self._matrix, self._alike, self._opposed = np.empty((3, len(x), len(x)))
 
-    def add(self, out: np.ndarray, variance: float, shape: np.ndarray, spare: np.ndarray) -> None:
+    def add(self, out: np.ndarray, variance: float, shape: np.ndarray) -> None:
         """Add the matrix, and keep what it is made of; see :class:`OnRows`."""
-        ends = _ends(self._x, shape)
-        alike, opposed = _exponentials(self._x, self._x, shape)
-        alike *= variance * _scale(shape, self._parity)
-        opposed *= _SIGN[self._parity] * variance * _scale(shape, self._parity)
-        matrix = alike * np.matmul(ends, ends.T, out=spare)
-        matrix += np.multiply(opposed, np.matmul(ends, ends[:, ::-1].T, out=spare), out=spare)
-        out += matrix
-        self._made = matrix, alike, opposed, ends
+        ends = self._ends = _ends(self._x, shape)
+        scale, sign = variance * _scale(shape, self._parity), _SIGN[self._parity]
+        for block in lower_blocks(len(out)):
+            rows, columns = block
+            alike, opposed = _exponentials(self._x[rows], self._x[columns], shape)
+            alike = np.multiply(alike, scale, out=self._alike[block])
+            opposed = np.multiply(opposed, sign * scale, out=self._opposed[block])
+            matrix = np.multiply(alike, ends[rows] @ ends[columns].T, out=self._matrix[block])
+            matrix += opposed * (ends[rows] @ ends[columns, ::-1].T)
+            out[block] += matrix
 
     def gradient(
         self, weights: np.ndarray, variance: float, shape: np.ndarray
     ) -> tuple[float, np.ndarray]:
         """Return ``z z'`` times the four exponentials, and what the scale adds; see :class:`OnRows`."""
         del variance
-        matrix, alike, opposed, ends = self._made
-        by_variance = float(np.vdot(weights, matrix))
-        alike *= weights
-        opposed *= weights
-        members = _members(self._x)
+        members, ends = _members(self._x), self._ends
         inside, outside = members * ends[:, :1], (1.0 - members) * ends[:, 1:]
         both, swapped = np.hstack([inside, outside]), np.hstack([outside, inside])
-        halves = np.einsum("ji,ji->i", both, alike @ both + opposed @ swapped)
+        by_variance, halves = 0.0, np.zeros(both.shape[1])
+        for block in lower_blocks(len(weights)):
+            rows, columns = block
+            by_variance += float(np.einsum("jl,jl->", weights[block], self._matrix[block]))
+            pulled = (weights[block] * self._alike[block]) @ both[columns]
+            pulled += (weights[block] * self._opposed[block]) @ swapped[columns]
+            halves += np.einsum("ji,ji->i", both[rows], pulled)
         by_rate = halves.reshape(2, -1).sum(axis=0)
         return by_variance, (by_rate - by_variance * _scale(shape, self._parity)) * shape
