@@ -390,7 +390,7 @@ main, hidden = rng.normal(size=n), rng.normal(size=(n, 5)) / 10
 def game(coalitions):
     return coalitions @ main + np.tanh(coalitions @ hidden).sum(axis=1)
 start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-estimate = OddGP(n, max_order=order, index="SII", random_state=0).estimate(800, game)
+estimate = OddGP(n, max_order=order, index="SII", random_state=0).estimate(8 * n, game)
 used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - start
 assert len(estimate.variances) == sum(comb(n, k) for k in range(1, order + 1))
 assert np.isfinite(estimate.variances).all()
