@@ -79,7 +79,7 @@ def test_games_of_few_interactions_are_recovered_to_rounding(n, active, count, b
         term[rng.choice(active, 3, replace=False)] = 1
     terms = np.concatenate([np.eye(n), terms])
     beta = np.concatenate([rng.normal(size=n), 0.3 * rng.normal(size=count)])
-    estimate = OddGP(n, random_state=0).approximate(
+    estimate = OddGP(n, random_state=1).approximate(
         budget, lambda coalitions: (1 - 2 * (coalitions @ terms.T % 2)) @ beta
     )
     exact = -2 * (beta / terms.sum(axis=1)) @ terms
