@@ -111,6 +111,16 @@ class Sample:
         weights[:2] = 0.0
         return Sample(rows[first[order]], centred[order] + self.empty_value, weights)
 
+    def scatter(self, players: np.ndarray) -> float:
+        """Return the variance of values that would be equal, were they not rounded.
+
+        Args:
+            players: Those who matter, a boolean per player, shape ``(n,)``.
+        """
+        smaller = self.among(players)
+        off = self.values - smaller.at(self.coalitions[:, players])
+        return float(off @ off) / max(len(off) - len(smaller.values), 1)
+
     def component(self, parity: Literal["odd", "even"]) -> Component:
         """Return the odd or the even component, one row per complementary pair.
 

@@ -178,15 +178,25 @@ class OddGP(ShapleyApproximator):
             return Fitted(zeros, FitFacts(path="constant"), np.full(len(zeros), np.inf))
         with run.clock("screening"):
             players = relevant_players(sample.coalitions, sample.values)
-        sample = sample.among(players)
-        fit = self._fit_known if sample.is_complete else self._fit_process
-        return self._embedded(fit(sample, notes, run), players)
+        smaller = sample.among(players)
+        if smaller.is_complete:
+            fitted = self._fit_known(smaller, sample.scatter(players), notes, run)
+        else:
+            fitted = self._fit_process(smaller, notes, run)
+        return self._embedded(fitted, players)
 
-    def _fit_known(self, sample: Sample, notes: int, run: Run) -> Fitted:
-        """Take the exact values of a sample of all coalitions of those players that matter."""
+    def _fit_known(self, sample: Sample, rounding: float, notes: int, run: Run) -> Fitted:
+        """Take the exact values of all coalitions of those players that matter.
+
+        An interaction is a mean of differences of ``2**order`` values, of which each has the rounding.
+        """
         fitted = exact_values(sample, run, max_order=self.max_order)
-        details = {"pairs": len(sample.values) / 2 - 1, "chosen": float(notes), "noise": 0.0}
-        return replace(fitted, facts=replace(fitted.facts, details=details))
+        details = {"pairs": len(sample.values) / 2 - 1, "chosen": float(notes)}
+        details["noise"] = float(np.sqrt(rounding))
+        facts = replace(fitted.facts, details=details)
+        return replace(
+            fitted, facts=facts, variances=fitted.variances + 2.0**self.max_order * rounding
+        )
 
     def _embedded(self, fitted: Fitted, players: np.ndarray) -> Fitted:
         """Return a fit of some players as that of all, of which the others are null."""
@@ -244,11 +254,14 @@ class OddGP(ShapleyApproximator):
         self, outputs: Outputs, players: np.ndarray, notes: int, run: Run
     ) -> Iterator[Fitted]:
         """Fit outputs that vary, for each of which the same players matter."""
-        outputs = outputs.among(players)
-        if outputs.sample.is_complete:
-            fits = (self._fit_known(sample, notes, run) for sample in outputs)
+        smaller = outputs.among(players)
+        if smaller.sample.is_complete:
+            fits = (
+                self._fit_known(few, sample.scatter(players), notes, run)
+                for few, sample in zip(smaller, outputs, strict=True)
+            )
         else:
-            together = fit_processes(outputs, run.rng, self.recipe, run.clock)
+            together = fit_processes(smaller, run.rng, self.recipe, run.clock)
             fits = (_fitted(fit, notes) for fit in together)
         return (self._embedded(fit, players) for fit in fits)
 
