@@ -23,7 +23,7 @@ model = RandomForestRegressor(100, random_state=0).fit(train, labels)
 # estimate 10 attributions.
 explainer = shapiq.TabularExplainer(
     model,
-    train,
+    train[:50],
     approximator="oddshap",
     index="SV",
     max_order=1,

@@ -150,7 +150,10 @@ def _plot(values: InteractionValues, names: np.ndarray, output: Path) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m shapiq_oddshap", description=main.__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m shapiq_oddshap",
+        description="Train a model, explain a row and print the largest attributions beside the exact ones.",
+    )
     parser.add_argument("--budget", type=int, default=2000, help="evaluations (default: 2000)")
     parser.add_argument("--row", type=int, default=0, help="row of the test data (default: 0)")
     parser.add_argument(

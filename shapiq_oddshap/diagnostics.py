@@ -79,12 +79,13 @@ class Estimate:
     """The result of one run, as ``approximator.estimate(budget, game)`` returns it.
 
     Attributes:
-        values: The Shapley values, with f(∅) as the value of the empty interaction, and the pairwise
+        values: The Shapley values, with f(∅) as the value of the empty interaction, and the
             interactions if they were asked for.
         variances: The variances of their errors in squared units of the game: zero where all
             coalitions were evaluated, infinite where the sample tells nothing, and ``None`` where the
-            approximator does not estimate them. Shape ``(n,)``, or ``(n + n (n - 1) / 2,)`` with the
-            pairs after the players, in the order of ``itertools.combinations(range(n), 2)``.
+            approximator does not estimate them. Shape ``(n,)``; with interactions the pairs come after
+            the players, and after these the triples, in the order of
+            ``itertools.combinations(range(n), order)``. ``values.values`` has another order.
         diagnostics: What the run did.
     """
 

@@ -71,7 +71,7 @@ class Summary:
         confidence: float = 0.9,
         max_display: int | None = 10,
     ) -> Axes:
-        """Draw shapiq's bar plot of the means, with intervals where there are variances.
+        """Draw shapiq's bar plot of the means, with intervals of the players where there are variances.
 
         Args:
             feature_names: The players' names.
@@ -102,11 +102,12 @@ class Summary:
                     axes.errorbar(
                         self._bar(player), y, xerr=half[player], color="0.2", capsize=3, zorder=5
                     )
+        parts = [label.split(" x ") for label in labels]  # an interaction has several players
         axes.set_yticks(
             [y for y, _ in shown],
             [
-                label if player is None else names[player]
-                for (_, player), label in zip(shown, labels, strict=True)
+                " x ".join(names[places[part]] if part in places else part for part in of_these)
+                for of_these in parts
             ],
         )
         return axes

@@ -30,6 +30,12 @@ def test_a_part_without_interactions_is_refused_before_anything_is_paid_for():
     with pytest.raises(ValueError, match="max_order=3 and a recipe with Odd, which lacks"):
         OddGP(5, recipe=recipe, max_order=3, index="SII")
 
+    class Means(MainEffects):
+        add_interaction_variances = Part.add_interaction_variances
+
+    with pytest.raises(ValueError, match="Means, which lacks .* add_interaction_variances"):
+        OddGP(5, recipe=OddGPRecipe(parts=(*PARTS, Means)), max_order=3, index="SII")
+
 
 def network_game(n, seed):
     """A random two-layer network: smooth, with interactions of every order."""

@@ -53,6 +53,14 @@ def test_the_bar_plot_has_an_interval_on_each_bar(rows):
         assert half == pytest.approx(1.6448536 * summary.errors[player])
 
 
+def test_bars_of_interactions_have_the_players_names():
+    rows = [OddGP(N, max_order=2, index="SII", random_state=0).estimate(30, smooth_game(N))] * 2
+    axes = Summary.of(rows).plot_bar(list("abcdef"), max_display=None)
+    labels = {label.get_text() for label in axes.get_yticklabels()}
+    assert "a x b" in labels
+    assert not any("player" in label for label in labels)
+
+
 def test_plots_work_without_variances_and_names():
     rows = estimates(OddSHAP)
     axes = Summary.of(rows).plot_bar(max_display=3)

@@ -468,9 +468,12 @@ def offer(offered: Mapping[int, tuple[str, ...]]) -> str:
     """Return what is offered, as the end of a refusal."""
     if offered.keys() == {1}:
         return "estimates Shapley values. Please pass index='SV' and max_order=1."
+    orders: dict[tuple[str, ...], list[str]] = {}
+    for order, indices in offered.items():
+        orders.setdefault(indices, []).append(f"max_order={order}")
     ways = [
-        " or ".join(f"index={index!r}" for index in indices) + f" with max_order={order}"
-        for order, indices in offered.items()
+        " or ".join(f"index={index!r}" for index in indices) + " with " + " or ".join(of_these)
+        for indices, of_these in orders.items()
     ]
     return f"estimates Shapley values and interactions. Please pass {', or '.join(ways)}."
 

@@ -71,6 +71,9 @@ class OddGP(ShapleyApproximator):
     4. Condition on all pairs (on a part past 8000) and read mean and variance off.
     5. Add the Shapley values of what the process leaves unexplained, with their sampling variance.
 
+    Players whom the sample proves to be null are left out of all this, with variances of zero;
+    ``diagnostics.details["null_players"]`` counts them.
+
     From about six evaluations per player on it has a lower error than every other approximator of
     this package on most games, below that about OddSHAP's; its own time grows with the cube of the
     number of pairs, up to 8000 of them.
@@ -141,8 +144,8 @@ class OddGP(ShapleyApproximator):
         if lacking:
             msg = (
                 f"Received max_order={max_order} and a recipe with {', '.join(lacking)}, which lacks "
-                "add_interactions. Please write it, or declare parities without the half that it has "
-                "none of."
+                "add_interactions or add_interaction_variances. Please write both, or declare parities "
+                "without the half that it has none of."
             )
             raise ValueError(msg)
         if design not in get_args(DesignName):
@@ -268,15 +271,15 @@ class OddGP(ShapleyApproximator):
     def approximate_with_variance(
         self, budget: int, game: Game | Value
     ) -> tuple[InteractionValues, np.ndarray]:
-        """Approximate the Shapley values and tell how sure they are.
+        """Approximate the Shapley values, and the interactions, and tell how sure they are.
 
         Args:
             budget: Number of evaluations that may be made.
             game: The game; see :meth:`approximate`.
 
         Returns:
-            The Shapley values and the variances of their errors in squared units of the game,
-            shape ``(n,)``. They are zero where all coalitions were evaluated, and infinite where the
+            The values and the variances of their errors in squared units of the game, in the order
+            that :class:`~shapiq_oddshap.Estimate` says: shape ``(n,)`` without interactions. They are zero where all coalitions were evaluated, and infinite where the
             sample tells nothing, as when all its values are equal.
         """
         estimate = self.estimate(budget, game)
@@ -293,13 +296,15 @@ class OddGP(ShapleyApproximator):
         """Grow the budget until every interval is narrow enough; nothing is evaluated twice.
 
         Args:
-            target_error: Half-width of the widest interval that will do, in units of the game.
+            target_error: Half-width of the widest interval that will do, in units of the game; of
+                Shapley values and interactions alike.
             max_budget: Number of evaluations that may be made in all.
             game: The game; see :meth:`approximate`.
             confidence: Probability that an interval is meant to hold the true value with.
 
         Returns:
-            The Shapley values, whose ``estimation_budget`` is what was spent, and their variances.
+            The values, whose ``estimation_budget`` is what was spent, and their variances. If the
+            target is not met, all of ``max_budget`` was.
 
         Raises:
             TypeError: If the game cannot be called.

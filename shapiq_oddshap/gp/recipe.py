@@ -49,5 +49,10 @@ class OddGPRecipe:
             for kind in (*parts, *self.size_parts)
             if order <= max_order and parity in kind.parities
         ]
-        lacking = [kind for kind in kinds if kind.add_interactions is Part.add_interactions]
+        lacking = [
+            kind
+            for kind in kinds
+            if kind.add_interactions is Part.add_interactions
+            or kind.add_interaction_variances is Part.add_interaction_variances
+        ]
         return tuple(dict.fromkeys(kind.__name__ for kind in lacking))
