@@ -98,7 +98,8 @@ class Sample:
             players: A boolean per player, shape ``(n,)``.
 
         Returns:
-            Every coalition of theirs once, with the mean of its values and the sum of its weights.
+            Every coalition of theirs once, with the mean of its values and the sum of its weights; the
+            empty and the grand one with their own, which the Shapley values are to sum to.
         """
         if players.all():
             return self
@@ -109,7 +110,9 @@ class Sample:
         centred = np.bincount(place, self.values - self.empty_value) / np.bincount(place)
         weights = np.bincount(place, self.weights)[order]
         weights[:2] = 0.0
-        return Sample(rows[first[order]], centred[order] + self.empty_value, weights)
+        values = centred[order] + self.empty_value
+        values[:2] = self.values[:2]
+        return Sample(rows[first[order]], values, weights)
 
     def scatter(self, players: np.ndarray) -> float:
         """Return the variance of values that would be equal, were they not rounded.

@@ -183,33 +183,33 @@ class OddGP(ShapleyApproximator):
             players = relevant_players(sample.coalitions, sample.values)
         smaller = sample.among(players)
         if smaller.is_complete:
-            fitted = self._fit_known(smaller, sample.scatter(players), notes, run)
+            fitted = self._fit_known(smaller, notes, run)
         else:
             fitted = self._fit_process(smaller, notes, run)
-        return self._embedded(fitted, players)
+        return self._embedded(fitted, sample, players)
 
-    def _fit_known(self, sample: Sample, rounding: float, notes: int, run: Run) -> Fitted:
-        """Take the exact values of all coalitions of those players that matter.
+    def _fit_known(self, sample: Sample, notes: int, run: Run) -> Fitted:
+        """Take the exact values of all coalitions of those players that matter."""
+        fitted = exact_values(sample, run, max_order=self.max_order)
+        details = {"pairs": len(sample.values) / 2 - 1, "chosen": float(notes)}
+        return replace(fitted, facts=replace(fitted.facts, details=details))
+
+    def _embedded(self, fitted: Fitted, sample: Sample, players: np.ndarray) -> Fitted:
+        """Return a fit of some players as that of all, of which the others are null up to rounding.
 
         An interaction is a mean of differences of ``2**order`` values, of which each has the rounding.
         """
-        fitted = exact_values(sample, run, max_order=self.max_order)
-        details = {"pairs": len(sample.values) / 2 - 1, "chosen": float(notes)}
-        details["noise"] = float(np.sqrt(rounding))
-        facts = replace(fitted.facts, details=details)
-        return replace(
-            fitted, facts=facts, variances=fitted.variances + 2.0**self.max_order * rounding
-        )
-
-    def _embedded(self, fitted: Fitted, players: np.ndarray) -> Fitted:
-        """Return a fit of some players as that of all, of which the others are null."""
         if players.all():
             return fitted
         orders = range(1, self.max_order + 1)
         there = np.concatenate([players[np.array(subsets(self.n, k))].all(axis=0) for k in orders])
-        values, variances = np.zeros((2, len(there)))
-        values[there], variances[there] = fitted.values, fitted.variances
-        details = {**fitted.facts.details, "null_players": float(np.sum(~players))}
+        rounding = sample.scatter(players)
+        values = np.zeros(len(there))
+        variances = np.full(len(there), 2.0**self.max_order * rounding)
+        values[there] = fitted.values
+        variances[there] += fitted.variances
+        details = {"noise": float(np.sqrt(rounding)), **fitted.facts.details}
+        details["null_players"] = float(np.sum(~players))
         return Fitted(values, replace(fitted.facts, details=details), variances)
 
     def _fit_process(self, sample: Sample, notes: int, run: Run) -> Fitted:
@@ -259,14 +259,14 @@ class OddGP(ShapleyApproximator):
         """Fit outputs that vary, for each of which the same players matter."""
         smaller = outputs.among(players)
         if smaller.sample.is_complete:
-            fits = (
-                self._fit_known(few, sample.scatter(players), notes, run)
-                for few, sample in zip(smaller, outputs, strict=True)
-            )
+            fits = (self._fit_known(sample, notes, run) for sample in smaller)
         else:
             together = fit_processes(smaller, run.rng, self.recipe, run.clock)
             fits = (_fitted(fit, notes) for fit in together)
-        return (self._embedded(fit, players) for fit in fits)
+        return (
+            self._embedded(fit, sample, players)
+            for fit, sample in zip(fits, outputs, strict=True)
+        )
 
     def approximate_with_variance(
         self, budget: int, game: Game | Value
