@@ -261,8 +261,7 @@ class OddGP(ShapleyApproximator):
             together = fit_processes(smaller, run.rng, self.recipe, run.clock)
             fits = (_fitted(fit, notes) for fit in together)
         return (
-            self._embedded(fit, sample, players)
-            for fit, sample in zip(fits, outputs, strict=True)
+            self._embedded(fit, sample, players) for fit, sample in zip(fits, outputs, strict=True)
         )
 
     def approximate_with_variance(
