@@ -23,8 +23,8 @@ _LEAST_EVIDENCE = 10.0
 """Contradictions to be expected, had a player who matters been left out. By chance the chosen games of
 the suite reach 1.7; of those that have null players most pass it at 20 to 100 evaluations per player."""
 
-_WORTH_OF_REPEATING = 0.1
-"""What a test is worth that repeats another one, the players who stay being the same."""
+_WORTH_OF_REPEATING = 0.2
+"""What a test is worth where others have the same of those players who stay: it may tell nothing new."""
 
 _LARGEST_SHARE = 0.5
 """What a test is worth at most: where all players matter at every coalition, one who is left out may
@@ -121,18 +121,28 @@ def _left(
             keys, relevant[player] = without, False
     if relevant.all() or not relevant.any():
         return np.ones_like(relevant)
-    first, _ = _classes(keys, values)
-    repeated = _WORTH_OF_REPEATING * (len(keys) - len(first))
-    least = min(
-        len(np.unique(keys + coalitions[:, player] * codes[player])) - len(first)
-        for player in np.flatnonzero(~relevant).tolist()
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    tests = min(
+        _tests(coalitions[:, player], group) for player in np.flatnonzero(~relevant).tolist()
     )
     coalitions, values, keys = coalitions[first], values[first], keys[first]
     worth = _LARGEST_SHARE
     for player in np.flatnonzero(relevant).tolist():
         starts, spreads = _classes(keys - coalitions[:, player] * codes[player], values)
         worth = min(worth, np.sum(spreads > tolerance) / max(len(keys) - len(starts), 1))
-    return relevant if max(least, repeated) * worth >= _LEAST_EVIDENCE else np.ones_like(relevant)
+    return relevant if tests * worth >= _LEAST_EVIDENCE else np.ones_like(relevant)
+
+
+def _tests(member: np.ndarray, group: np.ndarray) -> float:
+    """Return how often a player was put to the test.
+
+    Args:
+        member: Which coalitions have the player, shape ``(m,)``.
+        group: The group of each; those of one group differ in nothing but who was left out.
+    """
+    with_player = np.bincount(group, member)
+    pairs = np.minimum(with_player, np.bincount(group) - with_player)
+    return max(float(np.count_nonzero(pairs)), _WORTH_OF_REPEATING * float(pairs.sum()))
 
 
 def _classes(keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

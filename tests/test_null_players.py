@@ -86,6 +86,14 @@ def test_players_who_rarely_matter_are_kept(seed):
     assert relevant_players(rows, values)[others].all()
 
 
+def test_players_who_were_hardly_tested_are_kept():
+    """Of a thousand players most tests are of others; a sum of ten lost four of them."""
+    weights = np.random.default_rng(0).normal(size=1000)
+    weights[:990] = 0.0
+    rows, values = sampled(1000, 10000, lambda c: c @ weights)
+    assert relevant_players(rows, values)[990:].all()
+
+
 def test_every_output_is_asked_by_itself():
     rows, first = sampled(_N, 400, small_game([0, 1, 2, 3]))
     second, noise = small_game([2, 3, 4, 5])(rows), np.random.default_rng(0).normal(size=len(rows))
