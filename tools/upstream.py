@@ -613,7 +613,7 @@ def oddgp(checkout: Checkout) -> None:
     change_log(
         checkout,
         "- adds `OddGP` in `shapiq.approximator.odd`: a Gaussian process on the odd component of a game, "
-        "which estimates Shapley values, pairwise interactions and the variances of both "
+        "which estimates Shapley values, interactions of two and three players and the variances of all "
         "(`approximate_with_variance`).",
     )
 
