@@ -47,10 +47,10 @@ def relevant_players(coalitions: np.ndarray, values: np.ndarray) -> np.ndarray:
         A boolean per player, all true if the proof is too weak, shape ``(n,)`` or ``(k, n)``.
 
     Examples:
-        >>> numbers = np.arange(64)[[0, 63, *range(1, 63)]]
-        >>> coalitions = (numbers[:, None] >> np.arange(6) & 1).astype(bool)
-        >>> relevant_players(coalitions, coalitions[:, [1, 4]] @ [2.0, 3.0]).tolist()
-        [False, True, False, False, True, False]
+        >>> numbers = np.arange(256)[[0, 255, *range(1, 255)]]
+        >>> coalitions = (numbers[:, None] >> np.arange(8) & 1).astype(bool)
+        >>> np.flatnonzero(relevant_players(coalitions, coalitions[:, [1, 4]] @ [2.0, 3.0])).tolist()
+        [1, 4]
     """
     n = coalitions.shape[1]
     found = np.ones((*values.shape[1:], n), dtype=bool)

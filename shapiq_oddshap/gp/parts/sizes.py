@@ -239,7 +239,8 @@ class ChangingEffects(Part):
     def add_functionals(self, out: np.ndarray, x: np.ndarray) -> None:
         """Add what a player gets of its own effect and of all others'; see :class:`Part`."""
         n = x.shape[1]
-        own, other = (_shares(n) @ _everywhere(self, n))[:, sizes_of(x)]
+        sizes, place = np.unique(sizes_of(x), return_inverse=True)
+        own, other = (_shares(n) @ self.covariance(n, np.arange(n + 1), sizes))[:, place]
         rest = x.sum(axis=1, keepdims=True) - x
         out += (self.variance / n) * (x * own[:, None] + rest * other[:, None])
 
