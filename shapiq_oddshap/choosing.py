@@ -154,10 +154,9 @@ def chosen_pairs(
     """
     most = 2 ** (n - 1) - 1
     wanted, start = min(budget // 2 - 1, most), min(max(int(options.start * n), 1), most)
-    ends = np.array([[False] * n, [True] * n])
     if wanted == 0 or not options.goes_on(n, start):
         pairs = drawn_pairs(n, min(wanted, PAIRS_PER_PLAYER * n), entropy)
-        values = yield np.concatenate([ends, _members(pairs)])
+        values = yield _with_ends(pairs)
         yield from _next_pairs(pairs, values, wanted, entropy)
         return 0
     kernel, iterations, searched = options.kernel(n), options.iterations, 0
@@ -167,7 +166,7 @@ def chosen_pairs(
     # all players are equal yet: of equal gains the first wins, and whole sizes come in order
     first = np.random.default_rng(entropy).permutation(first)
     pairs = spread(kernel, np.zeros((0, n), dtype=bool), first, counts)[:wanted]
-    values = yield np.concatenate([ends, _members(pairs)])
+    values = yield _with_ends(pairs)
     half_total = 0.5 * (values[1] - values[0])
     while len(pairs) < wanted and options.goes_on(n, len(pairs)):
         data = Observations.of(pairs, _odd(values[2:]), half_total)
@@ -209,8 +208,7 @@ def _next_pairs(
         asked_of = [everyone]
         if len(pairs) >= next_proof:
             next_proof *= 2
-            rows = np.concatenate([[[False] * n, [True] * n], _members(pairs)])
-            asked_of = _smaller_games(relevant_players(rows, values))
+            asked_of = _smaller_games(relevant_players(_with_ends(pairs), values))
         for players in asked_of:
             most = min(wanted, next_proof) if players is everyone else wanted
             new = _pairs_among(players, pairs, most - len(pairs), entropy)
@@ -324,6 +322,12 @@ def next_drawn(
 def _members(pairs: np.ndarray) -> np.ndarray:
     """Return both members of every pair, ``(2 m, n)``."""
     return np.stack([pairs, ~pairs], axis=1).reshape(-1, pairs.shape[1])
+
+
+def _with_ends(pairs: np.ndarray) -> np.ndarray:
+    """Return the empty and the grand coalition, and both members of every pair, ``(2 m + 2, n)``."""
+    n = pairs.shape[1]
+    return np.concatenate([[[False] * n, [True] * n], _members(pairs)])
 
 
 def _odd(values: np.ndarray) -> np.ndarray:

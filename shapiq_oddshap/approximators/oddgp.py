@@ -71,7 +71,7 @@ class OddGP(ShapleyApproximator):
     4. Condition on all pairs (on a part past 8000) and read mean and variance off.
     5. Add the Shapley values of what the process leaves unexplained, with their sampling variance.
 
-    Players whom the sample proves to be null are left out of all this, with variances of zero;
+    Players whom the sample proves to be null are left out of all this, with the variance of rounding;
     ``diagnostics.details["null_players"]`` counts them.
 
     From about six evaluations per player on it has a lower error than every other approximator of
@@ -278,8 +278,9 @@ class OddGP(ShapleyApproximator):
 
         Returns:
             The values and the variances of their errors in squared units of the game, in the order
-            that :class:`~shapiq_oddshap.Estimate` says: shape ``(n,)`` without interactions. They are zero where all coalitions were evaluated, and infinite where the
-            sample tells nothing, as when all its values are equal.
+            that :class:`~shapiq_oddshap.Estimate` says: shape ``(n,)`` without interactions. They are
+            zero where all coalitions were evaluated, and infinite where the sample tells nothing, as
+            when all its values are equal.
         """
         estimate = self.estimate(budget, game)
         return estimate.values, cast("np.ndarray", estimate.variances)
