@@ -29,7 +29,7 @@ from shapiq_oddshap.gp import OddGPRecipe
 from shapiq_oddshap.null_players import relevant_players
 from shapiq_oddshap.process import fit_interactions, fit_process, fit_processes
 from shapiq_oddshap.sample import Outputs
-from shapiq_oddshap.sampling import PairedCoalitionSampler, row_weights
+from shapiq_oddshap.sampling import PairedCoalitionSampler, row_keys, row_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -242,12 +242,14 @@ class OddGP(ShapleyApproximator):
         with run.clock("screening"):
             columns = outputs.columns[varies]
             relevant = relevant_players(outputs.sample.coalitions, columns.T)
-            games, game_of = np.unique(relevant, axis=0, return_inverse=True)
+            _, first, game_of = np.unique(
+                row_keys(relevant), return_index=True, return_inverse=True
+            )
         fits = [
             self._fit_together(
                 Outputs(outputs.sample, columns[game_of == game]), players, notes, run
             )
-            for game, players in enumerate(games)
+            for game, players in enumerate(relevant[first])
         ]
         chosen = iter(game_of.tolist())
         for varying, sample in zip(varies.tolist(), outputs, strict=True):

@@ -17,6 +17,7 @@ from shapiq_oddshap.gp.fit import (
 from shapiq_oddshap.gp.observations import Observations
 from shapiq_oddshap.gp.parts import Hints
 from shapiq_oddshap.gp.posterior import Posterior
+from shapiq_oddshap.sampling import row_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,10 +42,10 @@ def pooled(hints: Sequence[Hints], count: int) -> Hints:
     squares = np.concatenate([one.scores**2 for one in hints])
     if len(terms) == 0:
         return Hints(importance, np.zeros((0, n), dtype=bool), np.zeros(0))
-    distinct, place = np.unique(terms, axis=0, return_inverse=True)
-    energy = np.bincount(place.ravel(), squares)
+    _, first, place = np.unique(row_keys(terms), return_index=True, return_inverse=True)
+    energy = np.bincount(place, squares)
     keep = np.argsort(-energy, kind="stable")[:count]
-    return Hints(importance, distinct[keep], np.sqrt(energy[keep]))
+    return Hints(importance, terms[first[keep]], np.sqrt(energy[keep]))
 
 
 def fit_outputs(
