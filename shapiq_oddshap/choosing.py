@@ -30,10 +30,11 @@ from shapiq_oddshap.gp.parts import (
 from shapiq_oddshap.gp.posterior import Posterior
 from shapiq_oddshap.null_players import PAIRS_PER_PLAYER, relevant_players
 from shapiq_oddshap.sampling import (
+    PairSequences,
     distinct_rows,
     drawn_pairs,
-    pairs_of_size,
     pairs_per_size,
+    player_codes,
     row_keys,
 )
 
@@ -53,6 +54,9 @@ __all__ = [
 
 _CANDIDATES = 5000
 """Candidates of a size at most, beside the pairs that there are: a large batch asks for more."""
+
+_MOST_ROWS = 15_000
+"""Candidates of smaller games, at most: of two games in any case, and else of those of fewest players."""
 
 _BATCH_SECONDS = 2e-3
 """What a choice takes beside arithmetic."""
@@ -154,15 +158,16 @@ def chosen_pairs(
     """
     most = 2 ** (n - 1) - 1
     wanted, start = min(budget // 2 - 1, most), min(max(int(options.start * n), 1), most)
+    sequences = PairSequences(n, entropy)
     if wanted == 0 or not options.goes_on(n, start):
         pairs = drawn_pairs(n, min(wanted, PAIRS_PER_PLAYER * n), entropy)
         values = yield _with_ends(pairs)
-        yield from _next_pairs(pairs, values, wanted, entropy)
+        yield from _next_pairs(pairs, values, wanted, sequences)
         return 0
     kernel, iterations, searched = options.kernel(n), options.iterations, 0
-    sequences = _Sequences(n, entropy)
+    drawn = _Candidates(sequences)
     counts = pairs_per_size(n, start)
-    first = sequences.first(options.first_candidates(n, counts))
+    first = drawn.of_sizes(options.first_candidates(n, counts))
     # all players are equal yet: of equal gains the first wins, and whole sizes come in order
     first = np.random.default_rng(entropy).permutation(first)
     pairs = spread(kernel, np.zeros((0, n), dtype=bool), first, counts)[:wanted]
@@ -179,42 +184,48 @@ def chosen_pairs(
             iterations, searched = options.more_iterations, len(pairs)
         after = pairs_per_size(n, min(len(pairs) + options.batch(len(pairs)), most))
         enough = np.minimum(options.candidates + options.per_seat * after, _CANDIDATES + after)
-        candidates = without(sequences.first(enough * (after > counts)), pairs)
+        candidates = without(drawn.of_sizes(enough * (after > counts)), pairs)
         posterior = Posterior.of(kernel, data)
         new = candidates[choose(posterior, candidates, after - counts, wanted - len(pairs))]
         values = np.concatenate([values, (yield _members(new))])
         pairs, counts = np.concatenate([pairs, new]), after
-    yield from _next_pairs(pairs, values, wanted, entropy)
+    yield from _next_pairs(pairs, values, wanted, sequences)
     return len(pairs)
 
 
 def _next_pairs(
-    pairs: np.ndarray, values: np.ndarray, wanted: int, entropy: int
+    pairs: np.ndarray, values: np.ndarray, wanted: int, sequences: PairSequences
 ) -> Generator[np.ndarray, np.ndarray, None]:
     """Ask for drawn pairs, and for those of fewer players as soon as others are proven to be null.
 
     That is asked whenever the pairs have doubled. Once all coalitions of the others are known, pairs of
-    all players go on to put it to the test.
+    all players go on to put it to the test. Where the outputs' null players differ, each pair is new to
+    as many of their smaller games as can be.
 
     Args:
         pairs: What was asked for so far, shape ``(m, n)``.
         values: The values of ∅, of [n], and of their members.
         wanted: How many pairs there are to be.
-        entropy: The seed of the sizes' random sequences.
+        sequences: The sizes' random sequences.
     """
     n = pairs.shape[1]
     everyone, next_proof = np.ones(n, dtype=bool), PAIRS_PER_PLAYER * n
     while len(pairs) < wanted:
-        asked_of = [everyone]
+        games = []
         if len(pairs) >= next_proof:
             next_proof *= 2
-            asked_of = _smaller_games(relevant_players(_with_ends(pairs), values))
-        for players in asked_of:
-            most = min(wanted, next_proof) if players is everyone else wanted
-            new = _pairs_among(players, pairs, most - len(pairs), entropy)
-            if len(new):
-                values = np.concatenate([values, (yield _members(new))])
-                pairs = np.concatenate([pairs, new])
+            games = _smaller_games(relevant_players(_with_ends(pairs), values))
+        if len(games) > 1:
+            # up to the next proof whatever is wanted: samples are nested
+            new = _pairs_for_all(games, pairs, next_proof - len(pairs), sequences)
+            new = new[: wanted - len(pairs)]
+        elif games:
+            new = _pairs_among(games[0], pairs, wanted - len(pairs), sequences)
+        else:
+            new = _pairs_among(everyone, pairs, min(wanted, next_proof) - len(pairs), sequences)
+        if len(new):
+            values = np.concatenate([values, (yield _members(new))])
+            pairs = np.concatenate([pairs, new])
 
 
 def _smaller_games(relevant: np.ndarray) -> list[np.ndarray]:
@@ -228,7 +239,49 @@ def _smaller_games(relevant: np.ndarray) -> list[np.ndarray]:
     return [players for players in games[order] if not players.all()]
 
 
-def _pairs_among(players: np.ndarray, pairs: np.ndarray, count: int, entropy: int) -> np.ndarray:
+def _pairs_for_all(
+    games: list[np.ndarray], pairs: np.ndarray, count: int, sequences: PairSequences
+) -> np.ndarray:
+    """Return pairs that are new to as many games as can be, one by one.
+
+    Args:
+        games: The players of each, shape ``(n,)``.
+        pairs: The pairs that are known, shape ``(m, n)``.
+        count: Pairs that are wanted.
+        sequences: The sizes' random sequences.
+
+    Returns:
+        So many pairs, or fewer that leave nothing unknown of any game.
+    """
+    games = games[: max(_MOST_ROWS // count, 2)]
+    rows = distinct_rows(
+        np.concatenate([_pairs_among(players, pairs, count, sequences) for players in games])
+    )
+    keys = np.array([_keys_among(players, rows) for players in games])
+    unknown, worth = np.ones(keys.shape, dtype=bool), np.zeros(len(games))
+    for game, players in enumerate(games):
+        known = np.unique(_keys_among(players, pairs))
+        unknown[game] = (keys[game] != 0) & ~np.isin(keys[game], known)
+        # what a game lacks least of weighs most: it is the first to be known whole
+        worth[game] = 1.0 / max(2 ** (int(players.sum()) - 1) - 1 - np.count_nonzero(known), 1)
+    chosen: list[int] = []
+    while len(chosen) < count and unknown.any():
+        best = int(np.argmax(worth @ unknown))
+        chosen.append(best)
+        unknown &= keys != keys[:, best, None]
+    return rows[chosen]
+
+
+def _keys_among(players: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """Return a key per pair, equal where some players' part of it is, zero where that is ∅ or all."""
+    codes = player_codes(len(players)) * players
+    keys = pairs @ codes
+    return np.minimum(keys, codes.sum() - keys)
+
+
+def _pairs_among(
+    players: np.ndarray, pairs: np.ndarray, count: int, sequences: PairSequences
+) -> np.ndarray:
     """Return pairs of some players that are not known yet: those that would be drawn next.
 
     Which of the others are there is random, the same for the same pair.
@@ -237,7 +290,7 @@ def _pairs_among(players: np.ndarray, pairs: np.ndarray, count: int, entropy: in
         players: A boolean per player, shape ``(n,)``.
         pairs: The pairs that are known, shape ``(m, n)``.
         count: Pairs that are wanted.
-        entropy: The seed of the sizes' random sequences.
+        sequences: The random sequences of the sizes among all players.
 
     Returns:
         So many pairs, or all that there are if those are fewer.
@@ -259,9 +312,9 @@ def _pairs_among(players: np.ndarray, pairs: np.ndarray, count: int, entropy: in
     if after.sum() > wanted:  # of some sizes there are more already
         fewer = bisect_left(range(wanted), wanted, key=lambda total: at_least(total).sum())
         after = at_least(fewer)
-    new[:, players] = next_drawn(known, counts, after, entropy)
+    new[:, players] = next_drawn(known, counts, after, sequences.among(n))
     # the high bit of an odd multiple of a sum of random numbers
-    rng = np.random.default_rng([entropy, n])
+    rng = np.random.default_rng([sequences.entropy, n])
     codes, factors = (rng.integers(2**64, size=len(players), dtype=np.uint64) | 1 for _ in range(2))
     others = (new @ codes)[:, None] * factors[~players]
     new[:, ~players] = others >> np.uint64(63) == 1
@@ -289,32 +342,30 @@ def spread(
     return best
 
 
-class _Sequences:
-    """The sizes' random sequences, each drawn again only when much more of it is wanted."""
+class _Candidates:
+    """Those of the sizes' random sequences; of a size there are more only when many more are wanted."""
 
-    def __init__(self, n: int, entropy: int) -> None:
-        """Start with nothing drawn."""
-        self._n, self._entropy = n, entropy
-        self._drawn: dict[int, np.ndarray] = {}
+    def __init__(self, sequences: PairSequences) -> None:
+        """Start with none."""
+        self._sequences, self._reach = sequences, dict[int, int]()
 
-    def first(self, counts: np.ndarray) -> np.ndarray:
+    def of_sizes(self, counts: np.ndarray) -> np.ndarray:
         """Return pairs of every size with a count, so many at least if there are, ``(m, n)``."""
         sizes = np.flatnonzero(counts).tolist()
         for size in sizes:
-            if len(self._drawn.get(size, ())) < counts[size]:
-                enough = int(1.5 * counts[size])
-                self._drawn[size] = pairs_of_size(self._n, size, enough, self._entropy)
-        return np.concatenate([self._drawn[size] for size in sizes])
+            if self._reach.get(size, 0) < counts[size]:
+                self._reach[size] = int(1.5 * counts[size])
+        return np.concatenate([self._sequences.first(size, self._reach[size]) for size in sizes])
 
 
 def next_drawn(
-    pairs: np.ndarray, counts: np.ndarray, after: np.ndarray, entropy: int
+    pairs: np.ndarray, counts: np.ndarray, after: np.ndarray, sequences: PairSequences
 ) -> np.ndarray:
     """Return what the sequences have next, so that there are ``after`` pairs by size."""
-    n, found = pairs.shape[1], []
+    found = []
     for size in np.flatnonzero(after > counts).tolist():
         # as many of these are known as there are pairs of this size at most
-        rows = without(pairs_of_size(n, size, int(after[size]), entropy), pairs)
+        rows = without(sequences.first(size, int(after[size])), pairs)
         found.append(rows[: after[size] - counts[size]])
     return np.concatenate(found)
 

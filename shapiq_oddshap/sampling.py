@@ -8,7 +8,7 @@ larger one, so that stored evaluations serve again.
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from math import comb
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from shapiq.approximator.sampling import CoalitionSampler
 
 __all__ = [
+    "PairSequences",
     "PairedCoalitionSampler",
     "Sizes",
     "UnpairedCoalitionSampler",
     "distinct_rows",
     "drawn_pairs",
-    "pairs_of_size",
     "pairs_per_size",
     "player_codes",
     "row_keys",
@@ -253,7 +253,7 @@ def pairs_per_size(n: int, pairs: int, sizes: Sizes = "auto") -> np.ndarray:
         >>> pairs_per_size(12, 24, "paper").tolist()
         [0, 5, 4, 5, 4, 4, 2]
     """
-    return _per_size(n, np.arange(1, n // 2 + 1), pairs, sizes, paired=True)
+    return _per_size(n, pairs, sizes, paired=True).copy()
 
 
 def drawn_pairs(n: int, pairs: int, entropy: int, sizes: Sizes = "auto") -> np.ndarray:
@@ -262,20 +262,40 @@ def drawn_pairs(n: int, pairs: int, entropy: int, sizes: Sizes = "auto") -> np.n
     return _draw_sizes(n, share, pairs, entropy, paired=True)
 
 
-def pairs_of_size(n: int, size: int, count: int, entropy: int) -> np.ndarray:
-    """Return the first pairs of a size's own random sequence, or all there are if that is fewer.
+class PairSequences:
+    """Every size's own random sequence of pairs, of which nothing is drawn twice.
 
     Args:
         n: Number of players.
-        size: Size of the smaller member, or n/2.
-        count: Number of pairs; all of a size are in an order of their own.
-        entropy: The seed of all sizes' sequences.
-
-    Returns:
-        One member of each pair, shape ``(count, n)``.
+        entropy: The seed of all sequences.
     """
-    count, none = min(count, _population(n, size, paired=True)), np.zeros((0, n), dtype=bool)
-    return _draw_size(n, size, count, entropy, none, paired=True) if count else none
+
+    def __init__(self, n: int, entropy: int) -> None:
+        """Start with nothing drawn."""
+        self.n, self.entropy = n, entropy
+        self._of_size: dict[int, Callable[[int], np.ndarray]] = {}
+        self._smaller: dict[int, PairSequences] = {}
+
+    def among(self, n: int) -> PairSequences:
+        """Return the sequences of the same seed for fewer players."""
+        if n == self.n:
+            return self
+        return self._smaller.setdefault(n, PairSequences(n, self.entropy))
+
+    def first(self, size: int, count: int) -> np.ndarray:
+        """Return the first pairs of a size's sequence, or all there are if that is fewer.
+
+        Args:
+            size: Size of the smaller member, or n/2.
+            count: Number of pairs; all of a size are in an order of their own.
+
+        Returns:
+            One member of each pair, shape ``(count, n)``.
+        """
+        if size not in self._of_size:
+            none = np.zeros((0, self.n), dtype=bool)
+            self._of_size[size] = _sequence(self.n, size, self.entropy, none, paired=True)
+        return self._of_size[size](min(count, _population(self.n, size, paired=True)))
 
 
 def coalitions_per_size(n: int, total: int, sizes: Sizes = "auto") -> np.ndarray:
@@ -293,11 +313,13 @@ def coalitions_per_size(n: int, total: int, sizes: Sizes = "auto") -> np.ndarray
         >>> coalitions_per_size(4, 9, "paper").tolist()
         [0, 3, 3, 3]
     """
-    return _per_size(n, np.arange(1, n), total, sizes, paired=False)
+    return _per_size(n, total, sizes, paired=False).copy()
 
 
-def _per_size(n: int, s: np.ndarray, total: int, sizes: Sizes, *, paired: bool) -> np.ndarray:
-    """Share coalitions, or pairs, over the sizes ``s``."""
+@lru_cache(100)
+def _per_size(n: int, total: int, sizes: Sizes, *, paired: bool) -> np.ndarray:
+    """Share coalitions over the sizes, or pairs over those of their smaller members."""
+    s = np.arange(1, n // 2 + 1 if paired else n)
     populations = np.array(
         [min(_population(n, k, paired=paired), total) for k in s.tolist()], dtype=np.int64
     )
@@ -369,26 +391,40 @@ def _draw_sizes(
 def _draw_size(
     n: int, size: int, count: int, entropy: int, head: np.ndarray, *, paired: bool
 ) -> np.ndarray:
-    """Return the first ``count`` coalitions of the size's own random sequence, after ``head``.
+    """Return the first ``count`` coalitions of the size's own random sequence, after ``head``."""
+    return _sequence(n, size, entropy, head, paired=paired)(count)
 
-    The sequence depends on ``entropy`` and ``size`` alone, never on ``count``: samples are nested.
+
+def _sequence(
+    n: int, size: int, entropy: int, head: np.ndarray, *, paired: bool
+) -> Callable[[int], np.ndarray]:
+    """Return a source of the first so many coalitions of the size's own sequence, after ``head``.
+
+    The sequence depends on ``entropy`` and ``size`` alone, never on the count: samples are nested.
     Paired draws at size n/2 keep to the half with the last player in it.
     """
     if 2 * size == n and paired:
-        inner = _draw_size(n - 1, size - 1, count, entropy, head[:, :-1], paired=False)
-        return np.pad(inner, ((0, 0), (0, 1)), constant_values=True)
+        inner = _sequence(n - 1, size - 1, entropy, head[:, :-1], paired=False)
+        return lambda count: np.pad(inner(count), ((0, 0), (0, 1)), constant_values=True)
     if 2 * size > n:
-        return ~_draw_size(n, n - size, count, entropy + size, ~head, paired=False)
+        smaller = _sequence(n, n - size, entropy + size, ~head, paired=False)
+        return lambda count: ~smaller(count)
     population = _binomial(n, size)
-    if count == population:
-        return _unrank(np.arange(population), n, size)
     draw = _stream(n, size, population, np.random.default_rng([entropy, size]))
-    rows = head
-    while len(rows) < count:
-        # at least a quarter of what is there: near a full population most draws are repeats
-        rows = np.concatenate([rows, draw(max(count - len(rows), len(rows) // 4))])
-        rows = distinct_rows(rows)
-    return rows[:count]
+    rows, whole = head, np.zeros((0, n), dtype=bool)
+
+    def first(count: int) -> np.ndarray:
+        nonlocal rows, whole
+        if count == population:
+            whole = whole if len(whole) else _unrank(np.arange(population), n, size)
+            return whole
+        while len(rows) < count:
+            # at least a quarter of what is there: near a full population most draws are repeats
+            rows = np.concatenate([rows, draw(max(count - len(rows), len(rows) // 4))])
+            rows = distinct_rows(rows)
+        return rows[:count]
+
+    return first
 
 
 def _stream(

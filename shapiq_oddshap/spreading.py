@@ -17,8 +17,8 @@ from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.parts import MainEffects, Product
 from shapiq_oddshap.sampling import (
     PairedCoalitionSampler,
+    PairSequences,
     drawn_pairs,
-    pairs_of_size,
     pairs_per_size,
 )
 
@@ -88,7 +88,7 @@ def spread_pairs(n: int, pairs: int, entropy: int) -> np.ndarray:
     if pairs <= most:
         return chosen
     counts, after = (pairs_per_size(n, count) for count in (most, pairs))
-    return np.concatenate([chosen, next_drawn(chosen, counts, after, entropy)])
+    return np.concatenate([chosen, next_drawn(chosen, counts, after, PairSequences(n, entropy))])
 
 
 def _most(n: int) -> int:
@@ -111,7 +111,8 @@ def _stage(n: int, stage: int) -> np.ndarray:
     seats = after - before
     sizes = np.flatnonzero(seats).tolist()
     enough = _CANDIDATES + _PER_SEAT * after
-    candidates = [pairs_of_size(n, size, int(enough[size]), _SEED) for size in sizes]
+    sequences = PairSequences(n, _SEED)
+    candidates = [sequences.first(size, int(enough[size])) for size in sizes]
     open_ = without(np.concatenate(candidates), known)
     return np.concatenate([known, spread(_prior(n), known, open_, seats)])
 

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from shapiq_oddshap import OddGP
+from shapiq_oddshap.choosing import _pairs_among, _pairs_for_all
 from shapiq_oddshap.null_players import relevant_players
-from shapiq_oddshap.sampling import PairedCoalitionSampler, row_keys
+from shapiq_oddshap.sampling import (
+    PairedCoalitionSampler,
+    PairSequences,
+    drawn_pairs,
+    row_keys,
+)
 from tests.helpers import all_coalitions
 
 _N = 12
@@ -184,3 +190,57 @@ def test_once_it_is_proven_the_others_are_all_asked_for():
         seen[design] = len(np.unique(np.concatenate(asked)[:, players], axis=0))
         assert estimate.diagnostics.details["null_players"] == 4
     assert seen["paired"] < seen["auto"] == 2 ** len(players)
+
+
+def parts_of(players, pairs):
+    """Return the part of every pair that some players have: both members', in one order."""
+    return [frozenset({row[players].tobytes(), (~row)[players].tobytes()}) for row in pairs]
+
+
+def test_pairs_are_new_to_as_many_smaller_games_as_can_be():
+    """By definition, pair by pair; one that completes a small game is worth more."""
+    n, count, sequences = 9, 20, PairSequences(9, 4)
+    pairs = drawn_pairs(n, 6, 4)
+    games = [
+        np.isin(np.arange(n), players)
+        for players in ([0, 1, 2, 3], [2, 3, 4, 5, 6], [1, 5, 6, 7, 8])
+    ]
+    rows = np.concatenate([_pairs_among(each, pairs, count, sequences) for each in games])
+    known = [set(parts_of(each, pairs)) | set(parts_of(each, np.eye(n) > 1)) for each in games]
+    worth = [
+        1 / max(2 ** (each.sum() - 1) - len(seen), 1)
+        for each, seen in zip(games, known, strict=True)
+    ]
+    expected = []
+    while True:
+        parts = [parts_of(each, rows) for each in games]
+        gains = [
+            sum(w for w, part, seen in zip(worth, own, known, strict=True) if part not in seen)
+            for own in zip(*parts, strict=True)
+        ]
+        if max(gains) == 0.0 or len(expected) == count:
+            break
+        best = int(np.argmax(np.round(gains, 12)))
+        expected.append(rows[best])
+        for part, seen in zip(parts, known, strict=True):
+            seen.add(part[best])
+    assert len(expected) > 10
+    np.testing.assert_array_equal(_pairs_for_all(games, pairs, count, sequences), expected)
+
+
+def test_outputs_whose_null_players_differ_are_all_asked_for():
+    """One after another, the last of them would lack some of its coalitions."""
+    n, players = 16, (range(9), range(4, 13), [*range(1, 16, 2), 14], [*range(0, 12, 2), 12, 13])
+    games = [small_game(list(each), seed) for seed, each in enumerate(players)]
+    batches = []
+
+    def game(coalitions):
+        batches.append(coalitions)
+        return np.column_stack([each(coalitions) for each in games])
+
+    estimates = OddGP(n, random_state=0).estimate_outputs(900, game)
+    assert [each.diagnostics.path for each in estimates] == ["exact"] * 4
+    larger = np.concatenate(batches)
+    batches.clear()
+    OddGP(n, random_state=0).estimate_outputs(750, game)
+    assert np.isin(row_keys(np.concatenate(batches)), row_keys(larger)).all()

@@ -6,7 +6,7 @@ import pytest
 from shapiq_oddshap import OddSHAP, PairedCoalitionSampler, spreading
 from shapiq_oddshap.gp.observations import Observations
 from shapiq_oddshap.gp.posterior import Posterior
-from shapiq_oddshap.sampling import drawn_pairs, pairs_of_size, pairs_per_size, row_keys
+from shapiq_oddshap.sampling import PairSequences, drawn_pairs, pairs_per_size, row_keys
 from shapiq_oddshap.spreading import SpreadPairSampler, spread_pairs
 from tests.helpers import phi_of
 
@@ -30,7 +30,9 @@ def test_the_stages_are_the_greedy_choice_by_refitting(n):
         end = min(2**stage, 10 * n, 2 ** (n - 1) - 1)
         after = pairs_per_size(n, end)
         left, known = after - pairs_per_size(n, len(pairs)), set(row_keys(pairs).tolist())
-        rows = [pairs_of_size(n, s, 50 + 10 * after[s], 0) for s in np.flatnonzero(left).tolist()]
+        rows = [
+            PairSequences(n, 0).first(s, 50 + 10 * after[s]) for s in np.flatnonzero(left).tolist()
+        ]
         rows = [row for row in np.concatenate(rows) if row_keys(row[None])[0] not in known]
         while left.sum():
             before, there = total_variance(pairs), rank(pairs)
