@@ -102,9 +102,8 @@ def _fit_odd(
     """Fit the odd process with the proxy's odd terms."""
     with clock("screening"):
         hints = _hints(sample, spectrum, recipe)
-    even = _even_pairs(sample)
-    told = even.largest > _ROUNDING * np.ptp(sample.values)
-    return fit_odd_gp(_pairs(sample), hints, rng, recipe, clock, even=even if told else None)
+    even = _telling_even_pairs(sample)
+    return fit_odd_gp(_pairs(sample), hints, rng, recipe, clock, even=even)
 
 
 def _fit_even(
@@ -153,7 +152,8 @@ def fit_processes(
         ]
         together = pooled(hints, _n_terms(outputs.sample, recipe))
         pairs = [_pairs(sample) for sample in outputs]
-    return fit_outputs(pairs, together, rng, recipe, clock)
+        evens = [_telling_even_pairs(sample) for sample in outputs]
+    return fit_outputs(pairs, together, rng, recipe, clock, evens)
 
 
 def _n_terms(sample: Sample, recipe: OddGPRecipe) -> int:
@@ -177,6 +177,12 @@ def _even_pairs(sample: Sample) -> Pairs:
     """Return the even component."""
     rows = sample.component("even")
     return Pairs(rows.coalitions, rows.targets, 0.0)
+
+
+def _telling_even_pairs(sample: Sample) -> Pairs | None:
+    """Return the even component, if it is more than rounding."""
+    even = _even_pairs(sample)
+    return even if even.largest > _ROUNDING * np.ptp(sample.values) else None
 
 
 def _few_columns(columns: np.ndarray) -> np.ndarray:

@@ -67,6 +67,8 @@ class SearchOptions:
         own_iterations: Upper bound on the iterations of one of several outputs from the joint
             maximum on.
         own_precision: Precision of the hyperprior that pulls its logarithms to that.
+        quiet_precision: The same where the joint maximum has little noise: outputs without noise show
+            what they do not have in common.
         tolerance: A search ends where an iteration lowers the value by less than this share of it:
             past some fifteen iterations the rest is hundredths of nats, unless there is no noise.
         least_gain: Nats that the evidence of an output has to gain for a kernel of its own.
@@ -87,6 +89,7 @@ class SearchOptions:
     least_worth: float = 0.1
     own_iterations: int = 8
     own_precision: float = 1.0
+    quiet_precision: float = 0.3
     least_gain: float = 5.0
     tolerance: float = 1e-4
 
@@ -318,20 +321,22 @@ def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> K
     """
     if options.own_iterations == 0:
         return joint
+    quiet = joint.noise <= options.little_noise
+    precision = options.quiet_precision if quiet else options.own_precision
     first = options.first(data)
     evidence = Evidence(joint, first)
     centre = evidence.start
     at_joint, slope = evidence(centre)
     # a convex evidence could gain no more than this against the hyperprior's curvature
-    if float(slope @ slope) < 2.0 * options.own_precision * options.least_gain:
+    if float(slope @ slope) < 2.0 * precision * options.least_gain:
         return joint
 
     def anchored(theta: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = evidence(theta)
         step = theta - centre
         return (
-            value + 0.5 * options.own_precision * float(step @ step),
-            gradient + options.own_precision * step,
+            value + 0.5 * precision * float(step @ step),
+            gradient + precision * step,
         )
 
     def searched(start: np.ndarray, iterations: int, tolerance: float) -> OptimizeResult:

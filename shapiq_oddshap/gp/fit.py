@@ -39,16 +39,17 @@ if TYPE_CHECKING:
     Read = Callable[[Readout], tuple[np.ndarray, np.ndarray]]
 
 __all__ = [
+    "FREE_RATES",
     "OddGPFit",
     "Pairs",
     "conclude",
     "fit_odd_gp",
-    "search_kernel",
+    "found_kernel",
+    "shares_rates",
     "simple_fit",
-    "starting_kernels",
 ]
 
-_FREE_RATES = 0.8
+FREE_RATES = 0.8
 """Degrees of freedom of a rate and of a variance: the hyperprior takes about a fifth. Where the even
 values help to find them it is none, by the coverage of intervals on the chosen instances."""
 
@@ -164,20 +165,43 @@ def fit_odd_gp(
     order = rng.permutation(count)
     sub = np.sort(order[: recipe.max_pairs])
     searched = order[: recipe.search.count(count)]
+    twin = even if shares_rates(count, pairs.n, recipe) else None
     with clock("search"):
         data = pairs.over(pairs.scale).observations(searched)
-        starts = starting_kernels(hints, recipe, readout)
-        few = count <= recipe.shared_pairs * pairs.n
-        has_rates = Product in recipe.parts and Product in recipe.even_parts
-        twin = even if few and has_rates else None
-        if twin is None:
-            kernel = search_kernel(starts, data, recipe)
-        else:
-            # rates that few pairs leave open would go where the last bits send them
-            both = data.rounded(), twin.over(twin.scale).observations(searched).rounded()
-            kernel = search_shared_rates(starts, even_start(hints, recipe), both, recipe.search)
-    free = _FREE_RATES if twin is None else 0.0
+        beside = None if twin is None else twin.over(twin.scale).observations(searched)
+        kernel = found_kernel(data, beside, hints, recipe, readout)
+    free = FREE_RATES if twin is None else 0.0
     return conclude(kernel, pairs, sub, recipe, clock, readout=readout, free=free)
+
+
+def shares_rates(count: int, n: int, recipe: OddGPRecipe) -> bool:
+    """Tell whether the even values of so few pairs are to help to find the rates."""
+    has_rates = Product in recipe.parts and Product in recipe.even_parts
+    return has_rates and count <= recipe.shared_pairs * n
+
+
+def found_kernel(
+    data: Observations,
+    even: Observations | None,
+    hints: Hints,
+    recipe: OddGPRecipe,
+    readout: Readout = SHAPLEY_VALUES,
+) -> Kernel:
+    """Search for the kernel of one component, or of one output or several.
+
+    Args:
+        data: What is searched.
+        even: The even component of the same pairs, if that is to help.
+        hints: What the proxy says.
+        recipe: The recipe.
+        readout: Of which component the data are.
+    """
+    starts = starting_kernels(hints, recipe, readout)
+    if even is None:
+        return search_kernel(starts, data, recipe)
+    # rates that few pairs leave open would go where the last bits send them
+    both = data.rounded(), even.rounded()
+    return search_shared_rates(starts, even_start(hints, recipe), both, recipe.search)
 
 
 def search_kernel(starts: tuple[Kernel, ...], data: Observations, recipe: OddGPRecipe) -> Kernel:
@@ -242,7 +266,7 @@ def conclude(
     clock: Clock,
     condition: Callable[[Kernel, Observations], Posterior] = Posterior.of,
     readout: Readout = SHAPLEY_VALUES,
-    free: float = _FREE_RATES,
+    free: float = FREE_RATES,
 ) -> OddGPFit:
     """Give terms their variances where that is allowed, condition on pairs, and read off.
 

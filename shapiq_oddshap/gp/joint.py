@@ -8,11 +8,12 @@ import numpy as np
 
 from shapiq_oddshap.gp.evidence import search_alone
 from shapiq_oddshap.gp.fit import (
+    FREE_RATES,
     conclude,
     fit_odd_gp,
-    search_kernel,
+    found_kernel,
+    shares_rates,
     simple_fit,
-    starting_kernels,
 )
 from shapiq_oddshap.gp.observations import Observations
 from shapiq_oddshap.gp.parts import Hints
@@ -54,6 +55,7 @@ def fit_outputs(
     rng: np.random.Generator,
     recipe: OddGPRecipe,
     clock: Clock,
+    evens: Sequence[Pairs | None],
 ) -> Iterator[OddGPFit]:
     """Estimate the Shapley values of several outputs on the same coalitions.
 
@@ -67,29 +69,27 @@ def fit_outputs(
         rng: Draws the subsamples, as in :func:`fit_odd_gp`.
         recipe: The recipe.
         clock: Times a stage by name.
+        evens: The even component of each, where it tells anything.
 
     Yields:
         The fit of each output.
     """
     simple = [simple_fit(pairs, clock) for pairs in outputs]
-    hard = [pairs for pairs, fit in zip(outputs, simple, strict=True) if fit is None]
-    if not hard:
-        yield from (fit for fit in simple if fit is not None)
+    hard = [output for output, fit in enumerate(simple) if fit is None]
+    if len(hard) < 2:
+        for pairs, even, fit in zip(outputs, evens, simple, strict=True):
+            yield fit or fit_odd_gp(pairs, hints, rng, recipe, clock, even=even)
         return
-    if len(hard) == 1:
-        for pairs, fit in zip(outputs, simple, strict=True):
-            yield fit or fit_odd_gp(pairs, hints, rng, recipe, clock)
-        return
-    count = len(hard[0].coalitions)
+    count = len(outputs[0].coalitions)
     order = rng.permutation(count)
     sub = np.sort(order[: recipe.max_pairs])
     searched = order[: recipe.search.count(count)]
+    few = shares_rates(count, outputs[0].n, recipe)
+    twins = [even for even in map(evens.__getitem__, hard) if few and even is not None]
     with clock("search"):
-        # of all observations the targets alone are kept: the rows are the same
-        each = (pairs.over(pairs.scale).observations(searched) for pairs in hard)
-        targets = np.column_stack([one.targets for one in each])
-        data = Observations(hard[0].observations(searched).x, targets)
-        joint = search_kernel(starting_kernels(hints, recipe), data, recipe)
+        data = _together([outputs[output] for output in hard], searched)
+        beside = _together(twins, searched) if twins else None
+        joint = found_kernel(data, beside, hints, recipe)
     shared = _Shared(joint)
     for pairs, fit in zip(outputs, simple, strict=True):
         if fit is not None:
@@ -97,7 +97,16 @@ def fit_outputs(
             continue
         with clock("search"):
             own = search_alone(joint, pairs.over(pairs.scale).observations(searched), recipe.search)
-        yield conclude(own, pairs, sub, recipe, clock, shared)
+        free = 0.0 if twins else FREE_RATES
+        yield conclude(own, pairs, sub, recipe, clock, shared, free=free)
+
+
+def _together(outputs: Sequence[Pairs], rows: np.ndarray) -> Observations:
+    """Return what the process sees of several outputs, each in units of its own, at some pairs."""
+    # of all observations the targets alone are kept: the rows are the same
+    each = (pairs.over(pairs.scale).observations(rows) for pairs in outputs)
+    targets = np.column_stack([one.targets for one in each])
+    return Observations(outputs[0].observations(rows).x, targets)
 
 
 class _Shared:

@@ -70,6 +70,17 @@ def test_an_output_keeps_the_joint_kernel_unless_the_evidence_gains(monkeypatch)
     assert evidence(Evidence(own, column).start)[0] < evidence(evidence.start)[0]
 
 
+def test_without_noise_an_output_goes_further_from_the_joint_kernel():
+    data, options = observed(3, m=40), replace(SearchOptions(), least_gain=0.0)
+    joint = search_hyperparameters([Kernel.start(Hints.none(6))], data, options)
+    column = Observations(data.x, data.targets[:, 0])
+    start, gone = Evidence(joint, column).start, []
+    for little in (joint.noise / 2, joint.noise):
+        own = search_alone(joint, column, replace(options, little_noise=little))
+        gone.append(np.linalg.norm(Evidence(own, column).start - start))
+    assert gone[0] < gone[1]
+
+
 def test_a_factor_serves_other_targets():
     data = observed(2)
     first, second = (Observations(data.x, column) for column in data.targets.T)

@@ -1,5 +1,6 @@
 """The evidence of both components: a sum, with the same rates, that finds them from fewer pairs."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from shapiq_oddshap.gp import Hints, OddGPRecipe
 from shapiq_oddshap.gp.evidence import Evidence, SearchOptions
 from shapiq_oddshap.gp.fit import Pairs, even_start, fit_odd_gp, starting_kernels
+from shapiq_oddshap.gp.joint import fit_outputs
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.parts import Product
 from shapiq_oddshap.gp.shared import SharedEvidence, search_shared_rates
@@ -102,6 +104,27 @@ def test_few_pairs_give_lower_errors_with_the_even_values():
             for more in (None, even)
         ]
         ratios.append(np.log(errors[1] / errors[0]))
+    assert np.mean(ratios) < -2 * np.std(ratios) / np.sqrt(len(ratios))
+
+
+def test_outputs_share_what_their_even_values_tell():
+    n, ratios = 12, []
+    for seed in range(12):
+        games = [product_game(n, seed), product_game(n, 100 + seed)]
+        pairs = [components(sample_of(rows, values, 20, seed)) for rows, values, _ in games]
+        errors = []
+        for evens in ([None, None], [even for _, even in pairs]):
+            fits = fit_outputs(
+                [odd for odd, _ in pairs],
+                Hints.none(n),
+                np.random.default_rng(0),
+                OddGPRecipe(),
+                lambda _stage: nullcontext(),
+                evens,
+            )
+            off = [fit.values - exact for fit, (_, _, exact) in zip(fits, games, strict=True)]
+            errors.append(np.mean(np.log(np.mean(np.square(off), axis=1))))
+        ratios.append(errors[1] - errors[0])
     assert np.mean(ratios) < -2 * np.std(ratios) / np.sqrt(len(ratios))
 
 
