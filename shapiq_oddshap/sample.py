@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -137,8 +138,8 @@ class Sample:
 
     @property
     def binned(self) -> dict[str, Any]:
-        """Where proxies keep what they make of the coalitions."""
-        return self._design.binned
+        """Where proxies keep what they make of the coalitions, in every thread for itself."""
+        return self._design.binned.setdefault(get_ident(), {})
 
     @cached_property
     def _design(self) -> _DesignRows:
@@ -209,7 +210,7 @@ class _DesignRows:
         """Keep them; all else is made on demand."""
         self._coalitions = coalitions
         self._weights = weights[2:]
-        self.binned: dict[str, Any] = {}
+        self.binned: dict[int, dict[str, Any]] = {}
 
     @cached_property
     def sorted_keys(self) -> tuple[np.ndarray, np.ndarray]:

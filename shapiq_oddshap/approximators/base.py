@@ -12,6 +12,7 @@ from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from joblib import Parallel, cpu_count, delayed
 from scipy.special import gammaln
 
 from shapiq_oddshap.approximators.table import GameTable
@@ -286,7 +287,7 @@ class ShapleyApproximator(ShapleyAdapter):
         Returns:
             An estimate per output. Its seconds of sampling and evaluation are those of all outputs,
             the others its own. Held at a time are the values, at 8 m k bytes a few times over, and
-            what one output takes alone.
+            what one output takes alone in as many threads as there are processors.
 
         Raises:
             TypeError: If the coalitions of this approximator depend on the values, and as
@@ -311,7 +312,7 @@ class ShapleyApproximator(ShapleyAdapter):
         asked, run, design = self._started(budget, game)
         outputs, notes = run.collect_outputs(design, game, self.n)
         if self._is_exact(run):
-            fits = _one_by_one(outputs, run, partial(exact_values, max_order=self.max_order))
+            fits = _side_by_side(outputs, run, partial(exact_values, max_order=self.max_order))
         else:
             fits = self._fit_outputs(outputs, notes, run)
         return [
@@ -377,8 +378,8 @@ class ShapleyApproximator(ShapleyAdapter):
         notes: Any,  # noqa: ANN401
         run: Run,
     ) -> Iterator[tuple[Fitted, Run]]:
-        """Estimate all outputs of a design, each with the run that it took; by default one by one."""
-        return _one_by_one(outputs, run, lambda sample, own: self._fit(sample, notes, own))
+        """Estimate all outputs of a design, each with the run that it took; by default for itself."""
+        return _side_by_side(outputs, run, lambda sample, own: self._fit(sample, notes, own))
 
     def _refusal(self, budget: int, required: int) -> str:
         """Return the message for a budget that is too small."""
@@ -450,13 +451,21 @@ def _all_coalitions(n: int) -> Design:
     return Plan()
 
 
-def _one_by_one(
+def _side_by_side(
     outputs: Outputs, run: Run, fit: Callable[[Sample, Run], Fitted]
 ) -> Iterator[tuple[Fitted, Run]]:
-    """Fit each output as a run on it alone would: by a copy of the run as the design left it."""
-    for sample in outputs:
+    """Fit each output as a run on it alone would: by a copy of the run as the design left it.
+
+    In as many threads as there are processors: LightGBM and BLAS, which take most of the time, let
+    others go on meanwhile.
+    """
+
+    def one(sample: Sample) -> tuple[Fitted, Run]:
         own = run.fork()
-        yield fit(sample, own), own
+        return fit(sample, own), own
+
+    threads = Parallel(min(cpu_count(), len(outputs)), backend="threading", return_as="generator")
+    yield from threads(delayed(one)(sample) for sample in outputs)
 
 
 def _half(n: int) -> np.ndarray:
