@@ -22,6 +22,8 @@ from shapiq_oddshap.gp.signs import characters
 from shapiq_oddshap.sampling import row_keys
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shapiq_oddshap.gp.kernel import Kernel
     from shapiq_oddshap.gp.observations import Observations
     from shapiq_oddshap.gp.reweighting import ReweightingOptions
@@ -33,6 +35,9 @@ _PRODUCT_SHARE = 0.1
 
 _DEPENDENT = 1e-10
 """Relative size of what a column adds to the others, below which it is their combination."""
+
+_KEPT_ENTRIES = 2**21
+"""Characters of the scanned terms, one of each at every pair, that a pursuit keeps."""
 
 _SMALLEST = 1e-7
 """Smallest variance of a term that is left at last, relative to the largest."""
@@ -154,7 +159,7 @@ def pursue(
     Returns:
         The base and the terms, shape ``(b + t, n)``.
     """
-    n = terms.shape[1]
+    n, sums = terms.shape[1], _sums_over(data.x, scanned)
     unions = _unions(terms[: options.strong], scanned.shape[1] + 2)
     union_columns = characters(data.x, unions, np.float32)
     basis = _orthonormal(characters(data.x, np.concatenate([base, terms])))
@@ -162,10 +167,8 @@ def pursue(
     for _ in range(options.pursuits):
         if np.abs(residuals).max() <= TOLERANCE:
             break
-        gains = np.abs(term_sums(data.x, residuals, scanned))
-        found = np.zeros((1, n + 1), dtype=bool)
-        found[0, scanned[int(np.argmax(gains))]] = True
-        found = found[:, :n]
+        gains = np.abs(sums(residuals))
+        found = _as_rows(scanned[[int(np.argmax(gains))]], n)
         union_gains = np.abs(residuals.astype(np.float32) @ union_columns)
         if union_gains.max(initial=0.0) > gains.max():
             found = unions[[int(np.argmax(union_gains))]]
@@ -174,6 +177,21 @@ def pursue(
         basis = np.column_stack([basis, column / np.linalg.norm(column)])
         residuals = _off(basis, residuals)
     return np.concatenate([base, terms])
+
+
+def _sums_over(x: np.ndarray, scanned: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return what sums weights over the characters of scanned terms, which few pairs keep."""
+    if len(x) * len(scanned) > _KEPT_ENTRIES:
+        return lambda weights: term_sums(x, weights, scanned)
+    columns = characters(x, _as_rows(scanned, x.shape[1]))
+    return lambda weights: weights @ columns
+
+
+def _as_rows(scanned: np.ndarray, n: int) -> np.ndarray:
+    """Return padded players of terms as boolean rows, shape ``(t, n)``."""
+    rows = np.zeros((len(scanned), n + 1), dtype=bool)
+    np.put_along_axis(rows, scanned, values=True, axis=1)
+    return rows[:, :n]
 
 
 def _orthonormal(columns: np.ndarray) -> np.ndarray:
