@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import time
 import tracemalloc
+from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -51,6 +52,11 @@ MANY, MOST_BYTES = 10_000, 10.0
 _MORE_SEEDS = {4: 5, 10: 3}
 """So many times the seeds at few evaluations: rows share one design there, and its luck."""
 
+_ROWS = 15
+"""Games of fewer rows have as many times the seeds as they have fewer."""
+
+_COLUMNS = ["part", "game", "approximator", "outputs", "factor", "together", "alone", "spread"]
+
 _GAMES = ("estate", TIMED, "distilbert", "vit16", "*local-explanation*")
 _COUNTS = (1, 10, 15, 100)
 _TAKING_TURNS = 3
@@ -77,7 +83,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "--seeds",
         type=positive,
         default=2,
-        help="seeds at 30 evaluations per player, more at fewer (default: 2)",
+        help="seeds at 30 evaluations per player, more at fewer and of games of few rows (default: 2)",
     )
     command.add_argument(
         "--output", type=Path, default=Path("build/benchmarks/outputs"), metavar="DIR",
@@ -88,22 +94,23 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Measure, print, write, and return the exit status."""
-    rows: list[tuple[object, ...]] = []
-    with recorded(args.output, arguments, resume=False):
+    results = args.output / "results.csv"
+    found = pd.read_csv(results) if results.exists() else pd.DataFrame(columns=_COLUMNS)
+    args.output.mkdir(parents=True, exist_ok=True)
+    with recorded(args.output, arguments, resume=True):
         for source in tqdm(sources(args), unit="game"):
             try:
                 instances = _instances(source, args.instances)
             except GameUnavailableError as error:
                 tqdm.write(f"Skipped {source.name}: {error}.")
                 continue
-            rows += _error_rows(source.name, instances, args.seeds)
+            rows = [*_error_rows(source.name, instances, args.seeds)]
             if source.name == TIMED:
-                rows += _second_rows(instances)
-                rows += _memory_rows(instances, args.many)
-    columns = ["part", "game", "approximator", "outputs", "factor", "together", "alone"]
-    found = pd.DataFrame(rows, columns=columns)
-    args.output.mkdir(parents=True, exist_ok=True)
-    found.to_csv(args.output / "results.csv", index=False)
+                rows += [*_second_rows(instances), *_memory_rows(instances, args.many)]
+            others = found[found["game"] != source.name]
+            measured = pd.DataFrame(rows, columns=_COLUMNS)
+            found = pd.concat([others, measured]) if len(others) else measured
+            found.to_csv(results, index=False)
     missed, text = _missed(found), _page(found)
     text += "".join(f"\nMissed: {miss}.\n" for miss in missed)
     header = f"# outputs\n\n{QUESTION}\n\n{provenance(args.output)}\n"
@@ -180,20 +187,31 @@ def _took(work: Callable[[], None]) -> float:
 
 
 def _error_rows(game: str, instances: list[Instance], seeds: int) -> Iterator[tuple[object, ...]]:
-    """Yield the relative errors, geometric means over rows and seeds, by budget per player."""
+    """Yield the relative errors, geometric means over rows and seeds, by budget per player.
+
+    Beside them is the standard error of the logarithm of their ratio, by its scatter over the seeds.
+    """
     scales = np.array([instance.mean_square() for instance in instances])
     instances = [instance for instance, scale in zip(instances, scales, strict=True) if scale > 0]
     scales = scales[scales > 0]
     for factor in FACTORS:
-        if len(instances) > 1 and factor * instances[0].n <= 2 ** (instances[0].n - 1):
-            means = [
-                np.exp(np.mean([
-                    np.log(np.maximum(errors(instances, factor * instances[0].n, seed, joint=joint) / scales, _SMALLEST))
-                    for seed in range(seeds * _MORE_SEEDS.get(factor, 1))
-                ]))
+        budget = factor * instances[0].n
+        if len(instances) > 1 and budget <= 2 ** (instances[0].n - 1):
+            count = seeds * _MORE_SEEDS.get(factor, 1) * ceil(_ROWS / len(instances))
+            logs = [
+                [
+                    np.mean(np.log(np.maximum(errors(instances, budget, seed, joint=joint) / scales, _SMALLEST)))
+                    for seed in range(count)
+                ]
                 for joint in (True, False)
             ]  # fmt: skip
-            yield "error", game, "OddGP", len(instances), factor, *means
+            spread = (
+                np.std(np.subtract(logs[0], logs[1]), ddof=1) / np.sqrt(count)
+                if count > 1
+                else np.nan
+            )
+            means = np.exp(np.mean(logs, axis=1))
+            yield "error", game, "OddGP", len(instances), factor, *means, spread
 
 
 def _second_rows(instances: list[Instance]) -> Iterator[tuple[object, ...]]:
@@ -201,14 +219,14 @@ def _second_rows(instances: list[Instance]) -> Iterator[tuple[object, ...]]:
     for cls in (OddGP, OddSHAP):
         for k in _COUNTS:
             took = seconds(cls(instances[0].n, random_state=0), instances, k)
-            yield "seconds", TIMED, cls.__name__, k, _TIMED_FACTOR, *took
+            yield "seconds", TIMED, cls.__name__, k, _TIMED_FACTOR, *took, np.nan
 
 
 def _memory_rows(instances: list[Instance], k: int) -> Iterator[tuple[object, ...]]:
     """Yield the memory of very many outputs, if it is asked for."""
     for cls in (OddSHAP, OddGP) if k else ():
         sizes = memory(cls(instances[0].n, random_state=0), instances, k)
-        yield "memory", TIMED, cls.__name__, k, _TIMED_FACTOR, sizes, np.nan
+        yield "memory", TIMED, cls.__name__, k, _TIMED_FACTOR, sizes, np.nan, np.nan
 
 
 def _missed(rows: pd.DataFrame) -> list[str]:
@@ -216,7 +234,7 @@ def _missed(rows: pd.DataFrame) -> list[str]:
     ratios = rows.assign(ratio=rows["together"] / rows["alone"])
     found = ratios[ratios["part"] == "error"]
     missed = [
-        f"errors of {row.game} at {row.factor} n: {row.ratio:.2f}, target {WORST_ERROR}"
+        f"errors of {row.game} at {row.factor} n: {_with_spread(row)}, target {WORST_ERROR}"
         for row in found[found["ratio"] > WORST_ERROR].itertuples()
     ]
     if (mean := _timed_mean(found)) > MOST_ERROR:
@@ -231,6 +249,12 @@ def _missed(rows: pd.DataFrame) -> list[str]:
     ]
 
 
+def _with_spread(row: Any) -> str:  # noqa: ANN401 - a row of a data frame
+    """Return a ratio and what it may be off by."""
+    text = f"{row.ratio:.2f}"
+    return text if np.isnan(row.spread) else f"{text} ± {row.ratio * row.spread:.2g}"
+
+
 def _timed_mean(ratios: pd.DataFrame) -> float:
     """Return the geometric mean of the timed game's ratios at 4 n and 10 n, if they are there."""
     low = ratios[(ratios["game"] == TIMED) & ratios["factor"].isin(FACTORS[:2])]
@@ -241,11 +265,13 @@ def _page(rows: pd.DataFrame) -> str:
     """Return errors, seconds and memory as Markdown."""
     rows = rows.assign(ratio=rows["together"] / rows["alone"])
     found = rows[rows["part"] == "error"]
-    parts = ["Relative squared errors of OddGP, rows together over one by one, geometric means\n"]
+    parts = [
+        "Relative squared errors of OddGP, rows together over one by one, geometric means (± standard error, by seeds)\n"
+    ]
     lines = []
     for game, part in found.groupby("game", sort=False):
-        ratios = dict(zip(part["factor"], part["ratio"], strict=True))
-        cells = [f"{ratios[f]:.2f}" if f in ratios else "-" for f in FACTORS]
+        ratios = {row.factor: _with_spread(row) for row in part.itertuples()}
+        cells = [ratios.get(factor, "-") for factor in FACTORS]
         lines.append([str(game), str(part["outputs"].iloc[0]), *cells])
     parts.append(table(["game", "rows", *(f"{factor} n" for factor in FACTORS)], lines))
     if not np.isnan(mean := _timed_mean(found)):

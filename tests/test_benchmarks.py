@@ -476,6 +476,7 @@ def test_outputs_are_compared_with_runs_of_their_own(table, tmp_path, monkeypatc
     monkeypatch.setattr(outputs, "sources", lambda _: [games.table_source(table)])
     monkeypatch.setattr(outputs, "TIMED", "small")
     monkeypatch.setattr(outputs, "_COUNTS", (1, 2))
+    monkeypatch.setattr(outputs, "_ROWS", 2)
     command = [
         "outputs",
         "--games",
@@ -489,12 +490,18 @@ def test_outputs_are_compared_with_runs_of_their_own(table, tmp_path, monkeypatc
     ]
     for target in ("MOST_ERROR", "WORST_ERROR", "MOST_BYTES"):
         monkeypatch.setattr(outputs, target, np.inf)
+    other = pd.DataFrame(
+        [["error", "other", "OddGP", 2, 4, 1.0, 2.0, 0.1]], columns=outputs._COLUMNS
+    )
+    other.to_csv(tmp_path / "results.csv", index=False)
     assert command_line.main([*command, "--check"]) == 0
     monkeypatch.setattr(outputs, "MOST_BYTES", 0.0)
     assert command_line.main([*command, "--check"]) == 1
     assert "Missed: memory of OddGP" in capsys.readouterr().out
     rows = pd.read_csv(tmp_path / "results.csv")
-    assert rows["part"].value_counts().to_dict() == {"error": 1, "seconds": 4, "memory": 2}
+    assert rows["part"].value_counts().to_dict() == {"error": 2, "seconds": 4, "memory": 2}
+    assert "0.50 ± 0.05" in (tmp_path / "README.md").read_text()  # of an earlier run
+    rows = rows[rows["game"] != "other"]
     instances = [load_instance(games.table_source(table), index) for index in range(2)]
     alone = [
         one.mean_squared_error(
