@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["as_flag", "as_integer", "as_seed", "as_text", "refuse_options"]
+__all__ = ["as_flag", "as_integer", "as_number", "as_seed", "as_text", "refuse_options"]
 
 
 def as_integer(value: Any, name: str, example: str, *, least: int | None = None) -> int:  # noqa: ANN401
@@ -42,6 +43,23 @@ def as_integer(value: Any, name: str, example: str, *, least: int | None = None)
         msg = f"Received {name}={integer}, but at least {least} is required. Please pass {example}."
         raise ValueError(msg)
     return integer
+
+
+def as_number(value: Any, name: str, example: str) -> float:  # noqa: ANN401
+    """Return ``value`` as a ``float`` if it is a real number of any kind, but no ``bool``.
+
+    Args:
+        value: What was received.
+        name: The argument's name for the message.
+        example: What would be right, for the message.
+
+    Raises:
+        TypeError: If it is something else.
+    """
+    if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
+        msg = f"Received {name}={value!r}, but a number is required. Please pass {example}."
+        raise TypeError(msg)
+    return float(value)
 
 
 def as_seed(random_state: Any) -> int | None:  # noqa: ANN401

@@ -166,6 +166,9 @@ def test_a_sample_that_tells_nothing_gives_no_certainty():
     [
         ({"target_error": 0.0}, ValueError),
         ({"target_error": -1.0}, ValueError),
+        ({"target_error": "small"}, TypeError),
+        ({"target_error": None}, TypeError),
+        ({"confidence": "0.9"}, TypeError),
         ({"confidence": 1.0}, ValueError),
         ({"max_budget": 10.5}, TypeError),
         ({"max_budget": 1}, ValueError),

@@ -20,7 +20,7 @@ from shapiq_oddshap.approximators.base import (
     exact_values,
 )
 from shapiq_oddshap.approximators.table import GameTable
-from shapiq_oddshap.checks import as_integer
+from shapiq_oddshap.checks import as_integer, as_number
 from shapiq_oddshap.choosing import ChoiceOptions, chosen_pairs
 from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.evaluation import check_callable, evaluate, evaluate_outputs
@@ -309,7 +309,7 @@ class OddGP(ShapleyApproximator):
             target is not met, all of ``max_budget`` was.
 
         Raises:
-            TypeError: If the game cannot be called.
+            TypeError: If the game cannot be called, or the error or the confidence is no number.
             ValueError: If the error is not positive or the confidence not between 0 and 1.
         """
 
@@ -354,6 +354,8 @@ class OddGP(ShapleyApproximator):
         confidence: float,
     ) -> list[Estimate]:
         """Estimate on ever larger budgets; what was evaluated lies in the table."""
+        target_error = as_number(target_error, "target_error", "a half-width such as 0.01")
+        confidence = as_number(confidence, "confidence", "a probability such as 0.9")
         if not target_error > 0:
             msg = f"Received target_error={target_error!r}, but a positive number is required."
             raise ValueError(msg)

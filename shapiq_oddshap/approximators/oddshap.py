@@ -12,7 +12,7 @@ from shapiq.approximator.sampling import CoalitionSampler
 
 from shapiq_oddshap import fourier, trees
 from shapiq_oddshap.approximators.base import Fitted, Plan, Run, ShapleyApproximator
-from shapiq_oddshap.checks import as_integer, refuse_options
+from shapiq_oddshap.checks import as_integer, as_number, refuse_options
 from shapiq_oddshap.diagnostics import FitFacts
 from shapiq_oddshap.interactions import regressed_interactions
 from shapiq_oddshap.proxy import TreeProxy
@@ -127,11 +127,7 @@ class FourierRegression(ShapleyApproximator):
         """
         refuse_options(foreign, _INSTEAD, type(self).__name__)
         super().__init__(n, max_order=max_order, index=index, random_state=random_state)
-        if isinstance(interaction_factor, bool) or not isinstance(
-            interaction_factor, int | float | np.number
-        ):
-            msg = f"Received interaction_factor={interaction_factor!r}, but a number is required."
-            raise TypeError(msg)
+        as_number(interaction_factor, "interaction_factor", "interaction_factor=10")
         if not interaction_factor >= 1:
             msg = (
                 f"Received interaction_factor={interaction_factor!r}, but at least one evaluation "
