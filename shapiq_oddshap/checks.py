@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from math import inf
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,8 @@ def as_integer(value: Any, name: str, example: str, *, least: int | None = None)
 def as_number(value: Any, name: str, example: str) -> float:  # noqa: ANN401
     """Return ``value`` as a ``float`` if it is a real number of any kind, but no ``bool``.
 
+    What is too large for a ``float`` is infinite.
+
     Args:
         value: What was received.
         name: The argument's name for the message.
@@ -59,7 +62,10 @@ def as_number(value: Any, name: str, example: str) -> float:  # noqa: ANN401
     if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
         msg = f"Received {name}={value!r}, but a number is required. Please pass {example}."
         raise TypeError(msg)
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return inf if value > 0 else -inf  # type: ignore[operator]
 
 
 def as_seed(random_state: Any) -> int | None:  # noqa: ANN401

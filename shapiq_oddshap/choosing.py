@@ -213,7 +213,8 @@ def _next_pairs(
     while len(pairs) < wanted:
         games = []
         if len(pairs) >= next_proof:
-            next_proof *= 2
+            while next_proof <= len(pairs):  # far more may have been chosen
+                next_proof *= 2
             games = _smaller_games(relevant_players(_with_ends(pairs), values))
         if len(games) > 1:
             # up to the next proof whatever is wanted: samples are nested

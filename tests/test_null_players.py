@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from shapiq_oddshap import OddGP
-from shapiq_oddshap.choosing import _pairs_among, _pairs_for_all
+from shapiq_oddshap.choosing import (
+    _next_pairs,
+    _pairs_among,
+    _pairs_for_all,
+    _with_ends,
+    smaller_members,
+)
 from shapiq_oddshap.null_players import relevant_players
 from shapiq_oddshap.sampling import (
     PairedCoalitionSampler,
@@ -244,3 +250,46 @@ def test_outputs_whose_null_players_differ_are_all_asked_for():
     batches.clear()
     OddGP(n, random_state=0).estimate_outputs(750, game)
     assert np.isin(row_keys(np.concatenate(batches)), row_keys(larger)).all()
+
+
+@pytest.mark.parametrize(
+    ("n", "budget", "options"),
+    [
+        (10, 600, {"batch_size": 200}),
+        (12, 2600, {"design": "active"}),
+        (10, 330, {"batch_size": 180}),
+    ],
+    ids=str,
+)
+def test_far_more_may_be_chosen_than_the_next_proof_waits_for(n, budget, options):
+    games = [small_game([0, 1, 2]), small_game([3, 4, 6], seed=1), small_game(list(range(n)))]
+    gp = OddGP(n, random_state=1, **options)
+    for game in (games[2], lambda c: np.column_stack([each(c) for each in games])):
+        asked = []
+
+        def counted(coalitions, asked=asked, game=game):
+            asked.append(coalitions)
+            return game(coalitions)
+
+        (gp.estimate if game is games[2] else gp.estimate_outputs)(budget, counted)
+        assert len(np.unique(row_keys(np.concatenate(asked)))) == budget
+
+
+def test_every_number_of_known_pairs_is_gone_on_from():
+    n, games = 20, ([0, 1, 2], [4, 5, 6])
+
+    def values(rows):
+        return np.column_stack([small_game(each, 1)(rows) for each in games])
+
+    for known in (99, 100, 101, 199, 200, 201, 450):
+        pairs = drawn_pairs(n, known, 7)
+        steps = _next_pairs(pairs, values(_with_ends(pairs)), known + 40, PairSequences(n, 7))
+        new, rows = next(steps), []
+        while new is not None:
+            rows.append(new[::2])
+            try:
+                new = steps.send(values(new))
+            except StopIteration:
+                new = None
+        found = smaller_members(np.concatenate([pairs, *rows]))
+        assert len(np.unique(row_keys(found))) == known + 40

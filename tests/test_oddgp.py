@@ -168,6 +168,7 @@ def test_a_sample_that_tells_nothing_gives_no_certainty():
         ({"target_error": -1.0}, ValueError),
         ({"target_error": "small"}, TypeError),
         ({"target_error": None}, TypeError),
+        ({"target_error": -(10**400)}, ValueError),
         ({"confidence": "0.9"}, TypeError),
         ({"confidence": 1.0}, ValueError),
         ({"max_budget": 10.5}, TypeError),

@@ -6,6 +6,7 @@ import copy
 import inspect
 from abc import abstractmethod
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from math import comb
@@ -465,7 +466,8 @@ def _side_by_side(
         return fit(sample, own), own
 
     threads = Parallel(min(cpu_count(), len(outputs)), backend="threading", return_as="generator")
-    yield from threads(delayed(one)(sample) for sample in outputs)
+    context = copy_context()  # the caller's, such as NumPy's error state
+    yield from threads(delayed(context.copy().run)(one, sample) for sample in outputs)
 
 
 def _half(n: int) -> np.ndarray:

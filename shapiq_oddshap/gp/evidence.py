@@ -66,6 +66,7 @@ class SearchOptions:
             be searched on.
         own_iterations: Upper bound on the iterations of one of several outputs from the joint
             maximum on.
+        last_iterations: The same on all of its pairs, if it has gained; without noise ``iterations``.
         own_precision: Precision of the hyperprior that pulls its logarithms to that.
         quiet_precision: The same where the joint maximum has little noise: outputs without noise show
             what they do not have in common.
@@ -88,6 +89,7 @@ class SearchOptions:
     noise_floor: float = 1e-10
     least_worth: float = 0.1
     own_iterations: int = 8
+    last_iterations: int = 3
     own_precision: float = 1.0
     quiet_precision: float = 0.3
     least_gain: float = 5.0
@@ -356,8 +358,9 @@ def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> K
     if at_joint - found.fun < options.least_gain:
         return joint
     kernel = evidence.kernel(found.x)
-    if noise_free and first is not data:
-        kernel, _ = maximise_evidence(kernel, data, options, options.iterations, options.tolerance)
+    if first is not data:
+        iterations = options.iterations if noise_free else options.last_iterations
+        kernel, _ = maximise_evidence(kernel, data, options, iterations, options.tolerance)
     return kernel
 
 

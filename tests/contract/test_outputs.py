@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from shapiq_oddshap import FFDRDCorrected, OddGP
+from shapiq_oddshap import FFDRDCorrected, OddGP, OddSHAP, Screener
 from shapiq_oddshap.approximators import APPROXIMATORS
 from tests.helpers import phi_of, smooth_game
 
@@ -131,6 +131,33 @@ def test_one_value_per_coalition_is_required_elsewhere(approximator):
 def test_adaptive_designs_say_why_they_cannot_share():
     with pytest.raises(TypeError, match=r"FFDRDCorrected chooses its coalitions by the values"):
         FFDRDCorrected(N).estimate_outputs(2**N, Stacked(games(2)))
+
+
+class Watcher(Screener):
+    """Screens nothing; tells NumPy's error state, and fails on demand."""
+
+    name = "watcher"
+
+    def __init__(self, failure=None):
+        self.failure, self.seen = failure, []
+
+    def screen(self, sample, count, rng, *, parity="odd"):
+        self.seen.append(np.geterr()["divide"])
+        if self.failure:
+            raise self.failure
+        return np.zeros((0, sample.n), dtype=bool)
+
+
+def test_threads_have_the_callers_context_and_hand_on_what_is_raised():
+    watcher = Watcher()
+    with np.errstate(divide="raise"):
+        OddSHAP(N, screener=watcher).estimate_outputs(127, Stacked(games(4)))
+    assert watcher.seen
+    assert set(watcher.seen) == {"raise"}
+    failure = LookupError("no terms")
+    with pytest.raises(LookupError) as raised:
+        OddSHAP(N, screener=Watcher(failure)).estimate_outputs(127, Stacked(games(4)))
+    assert raised.value is failure
 
 
 def test_memory_grows_with_values_and_results_alone(approximator, monkeypatch):
