@@ -404,8 +404,8 @@ def _in_own_units(targets: np.ndarray) -> np.ndarray:
 
 def without(rows: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Return the rows that are not known."""
-    keys, sorted_keys = row_keys(rows), np.sort(row_keys(known))
     if len(known) == 0:
         return rows
+    keys, sorted_keys = row_keys(rows), np.sort(row_keys(known))
     place = np.minimum(np.searchsorted(sorted_keys, keys), len(known) - 1)
     return rows[sorted_keys[place] != keys]

@@ -12,7 +12,6 @@ from shapiq_oddshap.gp.fit import (
     conclude,
     fit_odd_gp,
     found_kernel,
-    shares_rates,
     simple_fit,
 )
 from shapiq_oddshap.gp.observations import Observations
@@ -69,7 +68,7 @@ def fit_outputs(
         rng: Draws the subsamples, as in :func:`fit_odd_gp`.
         recipe: The recipe.
         clock: Times a stage by name.
-        evens: The even component of each, where it tells anything.
+        evens: The even component of each, where it is to help; see :func:`shares_rates`.
 
     Yields:
         The fit of each output.
@@ -84,8 +83,7 @@ def fit_outputs(
     order = rng.permutation(count)
     sub = np.sort(order[: recipe.max_pairs])
     searched = order[: recipe.search.count(count)]
-    few = shares_rates(count, outputs[0].n, recipe)
-    twins = [even for even in map(evens.__getitem__, hard) if few and even is not None]
+    twins = [even for even in map(evens.__getitem__, hard) if even is not None]
     with clock("search"):
         data = _together([outputs[output] for output in hard], searched)
         beside = _together(twins, searched) if twins else None
