@@ -105,7 +105,7 @@ class SinglesOddGP(OddGPOnF):
             sampler.sample(min(_POOL, 2**n))
             pool = sampler.coalitions_matrix[2:]
             pool = pool[~np.isin(row_keys(pool), row_keys(rows))]
-            new = pool[choose(Posterior.of(kernel, data), pool, np.full(n + 1, batch), batch)]
+            new = pool[choose([Posterior.of(kernel, data)], pool, np.full(n + 1, batch), batch)]
             if len(new) == 0:
                 break
             values = np.concatenate([values, (yield new)])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shapiq_oddshap.gp.choice import choose
-from shapiq_oddshap.gp.evidence import SearchOptions, maximise_evidence
+from shapiq_oddshap.gp.evidence import SearchOptions, maximise_evidence, search_alone
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.observations import Observations
 from shapiq_oddshap.gp.parts import (
@@ -58,6 +58,9 @@ _CANDIDATES = 5000
 _MOST_ROWS = 15_000
 """Candidates of smaller games, at most: of two games in any case, and else of those of fewest players."""
 
+_OWN_SEARCH = SearchOptions(least_gain=0.0)
+"""How an output's own kernel is looked for: a few steps, pulled to the shared one."""
+
 _BATCH_SECONDS = 2e-3
 """What a choice takes beside arithmetic."""
 
@@ -85,6 +88,7 @@ class ChoiceOptions:
         price: Seconds that an evaluation is taken to cost at least: a batch is drawn if its choice
             takes longer than it takes to evaluate.
         most_pairs: Pairs at most; the time of a choice grows with their cube.
+        few_outputs: Up to so many outputs each has a kernel of its own, near the one of all.
     """
 
     start: float = 0.5
@@ -101,6 +105,7 @@ class ChoiceOptions:
     per_player: float = 5.0
     price: float = 5e-3
     most_pairs: int = 1000
+    few_outputs: int = 4
 
     @classmethod
     def throughout(cls) -> ChoiceOptions:
@@ -182,15 +187,24 @@ def chosen_pairs(
         if len(pairs) >= options.growth * searched:
             kernel = maximise_evidence(kernel, data, SearchOptions(), iterations)[0]
             iterations, searched = options.more_iterations, len(pairs)
+            kernels = _own_kernels(kernel, data, options.few_outputs)
         after = pairs_per_size(n, min(len(pairs) + options.batch(len(pairs)), most))
         enough = np.minimum(options.candidates + options.per_seat * after, _CANDIDATES + after)
         candidates = without(drawn.of_sizes(enough * (after > counts)), pairs)
-        posterior = Posterior.of(kernel, data)
-        new = candidates[choose(posterior, candidates, after - counts, wanted - len(pairs))]
+        posteriors = [Posterior.of(each, data) for each in kernels]
+        new = candidates[choose(posteriors, candidates, after - counts, wanted - len(pairs))]
         values = np.concatenate([values, (yield _members(new))])
         pairs, counts = np.concatenate([pairs, new]), after
     yield from _next_pairs(pairs, values, wanted, sequences)
     return len(pairs)
+
+
+def _own_kernels(shared: Kernel, data: Observations, most: int) -> list[Kernel]:
+    """Return the kernels that a choice is made by: of few outputs one each, of one or many the shared."""
+    if data.targets.ndim == 1 or data.targets.shape[1] > most:
+        return [shared]
+    columns = np.ascontiguousarray(data.targets.T)
+    return [search_alone(shared, replace(data, targets=each), _OWN_SEARCH) for each in columns]
 
 
 def _next_pairs(
@@ -338,7 +352,7 @@ def spread(
     """Return the candidates that tell most beside known pairs, whatever their values, in that order."""
     data = Observations.of(known, np.zeros(len(known)), 0.0)
     best: np.ndarray = candidates[
-        choose(Posterior.of(kernel, data), candidates, seats, int(seats.sum()))
+        choose([Posterior.of(kernel, data)], candidates, seats, int(seats.sum()))
     ]
     return best
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shapiq_oddshap.gp import Hints, OddGPFit, OddGPRecipe, Pairs, fit_odd_gp, fit_outputs, pooled
+from shapiq_oddshap.gp import Hints, OddGPFit, OddGPRecipe, Pairs, fit_odd_gp, fit_outputs
 from shapiq_oddshap.gp.fit import shares_rates
 from shapiq_oddshap.gp.readout import PAIRWISE, TRIPLEWISE
 from shapiq_oddshap.interactions import aggregated_odd_values, complete, k_sii_variances
@@ -151,11 +151,10 @@ def fit_processes(
             _hints(sample, TreeProxy().interactions(sample, seed, parity="odd"), recipe)
             for sample in screened
         ]
-        together = pooled(hints, _n_terms(outputs.sample, recipe))
         pairs = [_pairs(sample) for sample in outputs]
         few = shares_rates(len(pairs[0].coalitions), pairs[0].n, recipe)
         evens = [_telling_even_pairs(sample) if few else None for sample in outputs]
-    return fit_outputs(pairs, together, rng, recipe, clock, evens)
+    return fit_outputs(pairs, hints, _n_terms(outputs.sample, recipe), rng, recipe, clock, evens)
 
 
 def _n_terms(sample: Sample, recipe: OddGPRecipe) -> int:

@@ -47,21 +47,26 @@ def run(code):
     assert done.returncode == 0, done.stderr
 
 
-def test_worker_threads_give_the_bits_of_the_main_thread():
+def test_any_thread_gives_the_same_bits_and_the_process_has_its_threads_back():
+    """In one process: each starts from what the one before has to have left."""
     run("""
+# worker threads give the bits of the main thread
 here = [bits(seed) for seed in range(2)]
 with ThreadPoolExecutor(1) as pool:
     assert list(pool.map(bits, range(2))) == here
 with ThreadPoolExecutor(4) as pool:
     assert list(pool.map(bits, [0, 1] * 3)) == here * 3
-""")
-
-
-def test_the_process_has_its_threads_back_whoever_leaves_first():
-    run("""
-with ThreadPoolExecutor(4) as pool:
-    list(pool.map(bits, range(6)))
 assert blas() == before, blas()
+
+# an error inside restores too
+try:
+    with one_blas_thread():
+        raise KeyError
+except KeyError:
+    pass
+assert blas() == before, blas()
+
+# whoever leaves first
 entered, leave = threading.Event(), threading.Event()
 
 def hold():
@@ -79,17 +84,13 @@ other.join()
 assert blas() == before, blas()
 bits(0)
 assert blas() == before, blas()
-""")
 
-
-def test_limits_of_the_user_are_kept_and_do_not_change_the_bits():
-    run("""
-expected = bits(0)
-with threadpool_limits(2, user_api="blas"):
-    assert bits(0) == expected
+# limits of the user are kept and do not change the bits
+with threadpool_limits(1, user_api="blas"):
+    assert bits(0) == here[0]
     with ThreadPoolExecutor(1) as pool:
-        assert list(pool.map(bits, [0])) == [expected]
-    assert blas() == {2}
+        assert list(pool.map(bits, [0])) == here[:1]
+    assert blas() == {1}
 with one_blas_thread():
     outside = threadpool_limits(2, user_api="blas")
 assert blas() == {2}
@@ -97,49 +98,34 @@ outside.restore_original_limits()
 """)
 
 
-def test_an_error_inside_restores_too():
-    run("""
-try:
-    with one_blas_thread():
-        raise KeyError
-except KeyError:
-    pass
-assert blas() == before
-""")
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks a process")
-@pytest.mark.parametrize("held", ["limit", "lock"])
-def test_a_forked_process_neither_hangs_nor_stays_limited_for_threads_it_does_not_have(held):
-    run(f"""
+def test_a_forked_process_neither_hangs_nor_stays_limited():
+    """Neither for what threads that it does not have hold, nor forked inside."""
+    run("""
 from shapiq_oddshap import threads
-entered, leave = threading.Event(), threading.Event()
 
-def hold():
-    with one_blas_thread() if {held == "limit"} else threads._lock:
+def hold(held, entered, leave):
+    with one_blas_thread() if held == "limit" else threads._lock:
         entered.set()
         leave.wait()
 
-other = threading.Thread(target=hold)
-other.start()
-entered.wait()
-child = os.fork()
-if child == 0:
-    signal.alarm(60)  # kills a child that hangs
-    with one_blas_thread():
-        inside = blas()
-    os._exit(0 if (inside, blas()) == ({{1}}, before) else 1)
-status = os.waitpid(child, 0)[1]
-leave.set()
-other.join()
-assert status == 0, status
-assert blas() == before
-""")
+for held in ("limit", "lock"):
+    entered, leave = threading.Event(), threading.Event()
+    other = threading.Thread(target=hold, args=(held, entered, leave))
+    other.start()
+    entered.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # kills a child that hangs
+        with one_blas_thread():
+            inside = blas()
+        os._exit(0 if (inside, blas()) == ({1}, before) else 1)
+    status = os.waitpid(child, 0)[1]
+    leave.set()
+    other.join()
+    assert status == 0, (held, status)
+    assert blas() == before
 
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks a process")
-def test_a_process_forked_inside_leaves_like_its_parent():
-    run("""
 with one_blas_thread():
     child = os.fork()
     inside = blas()

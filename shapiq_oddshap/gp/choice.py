@@ -13,6 +13,8 @@ from scipy.linalg import qr, solve_triangular
 from shapiq_oddshap.gp.signs import signs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from shapiq_oddshap.gp.posterior import Posterior
 
 __all__ = ["choose"]
@@ -25,22 +27,26 @@ _SMALLEST = 1e-300
 _LEADING, _PER_SEAT = 50, 10
 """Candidates of a size that are conditioned on what is chosen, and for each of its seats so many more."""
 
+_KNOWN = 1e-9
+"""Share of the prior variances below which an output counts as known, and the others lead the choice."""
+
 _NEW_DIRECTION = 1e-6
 """Share of a sign row outside the span of others from which on it counts as independent."""
 
 
 def choose(
-    posterior: Posterior, candidates: np.ndarray, seats: np.ndarray, most: int
+    posteriors: Sequence[Posterior], candidates: np.ndarray, seats: np.ndarray, most: int
 ) -> np.ndarray:
     """Choose the pairs that lower the sum of the Shapley values' posterior variances most.
 
     Observing a pair c lowers it by ``|cov(phi, c)|^2 / (var(c) + noise)`` (eq. 24). Once one is
     chosen, all covariances are those given it as well (eq. 25), whatever its value will be. Pairs
     that are linearly independent of those before them come first, so that additive games are
-    determined as soon as they can be.
+    determined as soon as they can be. Of several outputs the shares add up by which a pair lowers the
+    sum of each: what is dear to one is not drowned by what is uncertain in another.
 
     Args:
-        posterior: The process on the pairs that are known.
+        posteriors: The process on the pairs that are known, of each output that has one of its own.
         candidates: One member of each pair that is not, shape ``(p, n)``.
         seats: How many are to be chosen of every size, shape ``(>= n // 2 + 1,)``; no more than there
             are candidates of that size.
@@ -49,31 +55,20 @@ def choose(
     Returns:
         Which candidates, in the order in which they were chosen, shape ``(b,)``.
     """
-    kernel, known = posterior.kernel, posterior.data.x
+    known = posteriors[0].data.x
     x, sizes, seats = signs(candidates), candidates.sum(axis=1), seats.copy()
-    given = solve_triangular(
-        posterior.factor, kernel.gram(x, known).T, lower=True, overwrite_b=True, check_finite=False
-    )
-    functionals = solve_triangular(
-        posterior.factor, posterior.functionals, lower=True, check_finite=False
-    )
-    covariances = kernel.shapley_functionals(x) - given.T @ functionals
-    # the variance of a pair before anything is known depends on its size alone
-    _, first, by_size = np.unique(sizes, return_index=True, return_inverse=True)
-    before = np.diag(kernel.gram(x[first], x[first]))[by_size] + kernel.noise
-    variances = np.maximum(before - np.einsum("jp,jp->p", given, given), kernel.noise)
+    outputs = [_Uncertain(posterior, x, sizes) for posterior in posteriors]
     outside, kept = _Outside(known, x), np.arange(len(x))
     if not outside.new.any():
-        kept = _leading(_gains(covariances, variances), sizes, seats)
-        x, sizes, covariances, variances = x[kept], sizes[kept], covariances[kept], variances[kept]
+        kept = _leading(_gains(outputs), sizes, seats)
+        x, sizes = x[kept], sizes[kept]
         outside = _Outside(known, x)
     count = min(int(seats.sum()), most)
-    half = np.zeros((len(known) + count, len(x)))
-    half[: len(known)] = given[:, kept]
-    add_block = kernel.between(x, x)
+    for output in outputs:
+        output.keep(kept, x, count)
     open_, rows = np.ones(len(x), dtype=bool), []
-    for step in range(len(known), len(half)):
-        gains = _gains(covariances, variances)
+    for _ in range(count):
+        gains = _gains(outputs)
         allowed = open_ & (seats[sizes] > 0)
         new = allowed & outside.new
         row = int(np.argmax(np.where(new if new.any() else allowed, gains, -1.0)))
@@ -81,18 +76,73 @@ def choose(
         open_[row] = False
         seats[sizes[row]] -= 1
         outside.add(row)
-        # condition on it: one more row of the factor
-        add_block(half[step : step + 1], slice(row, row + 1), slice(None))
-        half[step] -= half[:step, row] @ half[:step]
-        half[step] /= np.sqrt(variances[row])
-        covariances -= np.outer(half[step], covariances[row] / np.sqrt(variances[row]))
-        variances = np.maximum(variances - half[step] ** 2, kernel.noise)
+        for output in outputs:
+            output.add(row)
     return kept[rows]
 
 
-def _gains(covariances: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """Return how much every candidate lowers the sum of variances, over the largest, ``(p,)``."""
-    gains = np.einsum("pi,pi->p", covariances, covariances) / variances
+class _Uncertain:
+    """What one process does not know: of the Shapley values, and of the candidates."""
+
+    def __init__(self, posterior: Posterior, x: np.ndarray, sizes: np.ndarray) -> None:
+        """Take what is left after the pairs that are known.
+
+        Args:
+            posterior: The process on those pairs.
+            x: The sign rows of the candidates, shape ``(p, n)``.
+            sizes: Their sizes, shape ``(p,)``.
+        """
+        kernel, factor = posterior.kernel, posterior.factor
+        self._kernel = kernel
+        self._given = solve_triangular(
+            factor, kernel.gram(x, posterior.data.x).T,
+            lower=True, overwrite_b=True, check_finite=False,
+        )  # fmt: skip
+        functionals = solve_triangular(
+            factor, posterior.functionals, lower=True, check_finite=False
+        )
+        self._covariances = kernel.shapley_functionals(x) - self._given.T @ functionals
+        # the variance of a pair before anything is known depends on its size alone
+        _, first, by_size = np.unique(sizes, return_index=True, return_inverse=True)
+        before = np.diag(kernel.gram(x[first], x[first]))[by_size] + kernel.noise
+        known = np.einsum("jp,jp->p", self._given, self._given)
+        self._variances = np.maximum(before - known, kernel.noise)
+        self._least = _KNOWN * float(kernel.shapley_prior_variances().sum())
+        self._total = max(float(posterior.shapley_variances().sum()), self._least)
+
+    def keep(self, rows: np.ndarray, x: np.ndarray, count: int) -> None:
+        """Go on with some of the candidates, whose sign rows these are, of which so many are added."""
+        self._covariances, self._variances = self._covariances[rows], self._variances[rows]
+        self._step = len(self._given)
+        self._half = np.concatenate([self._given[:, rows], np.zeros((count, len(rows)))])
+        self._add_block = self._kernel.between(x, x)
+
+    def lowered(self) -> np.ndarray:
+        """Return by how much every candidate lowers the sum of the variances, ``(p,)``."""
+        squares = np.einsum("pi,pi->p", self._covariances, self._covariances)
+        return squares / self._variances  # type: ignore[no-any-return]
+
+    def gains(self) -> np.ndarray:
+        """Return the shares of the sum by which every candidate lowers it, ``(p,)``."""
+        return self.lowered() / self._total
+
+    def add(self, row: int) -> None:
+        """Condition on a candidate: one more row of the factor."""
+        half, step = self._half, self._step
+        self._total = max(self._total - float(self.lowered()[row]), self._least)
+        self._add_block(half[step : step + 1], slice(row, row + 1), slice(None))
+        half[step] -= half[:step, row] @ half[:step]
+        half[step] /= np.sqrt(self._variances[row])
+        self._covariances -= np.outer(
+            half[step], self._covariances[row] / np.sqrt(self._variances[row])
+        )
+        self._variances = np.maximum(self._variances - half[step] ** 2, self._kernel.noise)
+        self._step += 1
+
+
+def _gains(outputs: Sequence[_Uncertain]) -> np.ndarray:
+    """Return how much every candidate lowers the sums of variances, over the largest, ``(p,)``."""
+    gains = np.sum([output.gains() for output in outputs], axis=0)
     # equal players have equal gains, which must not be told apart by their last bits
     rounded: np.ndarray = np.round(gains / max(gains.max(), _SMALLEST), _DIGITS)
     return rounded

@@ -10,7 +10,6 @@ from shapiq_oddshap.gp.evidence import search_alone
 from shapiq_oddshap.gp.fit import (
     FREE_RATES,
     conclude,
-    fit_odd_gp,
     found_kernel,
     simple_fit,
 )
@@ -50,7 +49,8 @@ def pooled(hints: Sequence[Hints], count: int) -> Hints:
 
 def fit_outputs(
     outputs: Sequence[Pairs],
-    hints: Hints,
+    hints: Sequence[Hints],
+    n_terms: int,
     rng: np.random.Generator,
     recipe: OddGPRecipe,
     clock: Clock,
@@ -60,11 +60,13 @@ def fit_outputs(
 
     The evidence is the sum of all outputs' evidences, each in units of its own root mean square. Its
     maximum is where an output's own search starts and what it is pulled to, so that an output whose
-    data say nothing else keeps it, and shares the factor.
+    data say nothing else keeps it, and shares the factor. Of few outputs each is searched by itself
+    first, and one that is found to have no noise needs nobody to teach it.
 
     Args:
         outputs: The pairs of each; the coalitions are the same, in the same order.
-        hints: What the proxies say of all of them, see :func:`pooled`.
+        hints: What the proxies say, of each output or of their principal components.
+        n_terms: Terms that hints of all are pooled to, see :func:`pooled`.
         rng: Draws the subsamples, as in :func:`fit_odd_gp`.
         recipe: The recipe.
         clock: Times a stage by name.
@@ -75,32 +77,43 @@ def fit_outputs(
     """
     simple = [simple_fit(pairs, clock) for pairs in outputs]
     hard = [output for output, fit in enumerate(simple) if fit is None]
-    if len(hard) < 2:
-        for pairs, even, fit in zip(outputs, evens, simple, strict=True):
-            yield fit or fit_odd_gp(pairs, hints, rng, recipe, clock, even=even)
-        return
     count = len(outputs[0].coalitions)
     order = rng.permutation(count)
     sub = np.sort(order[: recipe.max_pairs])
     searched = order[: recipe.search.count(count)]
-    twins = [even for even in map(evens.__getitem__, hard) if even is not None]
-    with clock("search"):
-        data = _together([outputs[output] for output in hard], searched)
+    together = pooled(hints, n_terms)
+    own_hints = hints if len(hints) == len(outputs) else [together] * len(outputs)
+
+    def found(some: list[int], told: Hints) -> Kernel:
+        twins = [even for even in map(evens.__getitem__, some) if even is not None]
         beside = _together(twins, searched) if twins else None
-        joint = found_kernel(data, beside, hints, recipe)
-    shared = _Shared(joint)
-    for pairs, fit in zip(outputs, simple, strict=True):
+        data = _together([outputs[output] for output in some], searched)
+        return found_kernel(data, beside, told, recipe)
+
+    with clock("search"):
+        few = hard if len(hard) <= max(recipe.few_outputs, 1) else []
+        own = {output: found([output], own_hints[output]) for output in few}
+        little = recipe.search.little_noise
+        taught = [output for output in hard if output not in own or own[output].noise > little]
+        joint = found(taught, together) if len(taught) > 1 else None
+    condition = Posterior.of if joint is None else _Shared(joint)
+    for output, (pairs, fit) in enumerate(zip(outputs, simple, strict=True)):
         if fit is not None:
             yield fit
             continue
-        with clock("search"):
-            own = search_alone(joint, pairs.over(pairs.scale).observations(searched), recipe.search)
-        free = 0.0 if twins else FREE_RATES
-        yield conclude(own, pairs, sub, recipe, clock, shared, free=free)
+        helpers = [output]
+        if joint is not None and output in taught:
+            helpers = taught
+            with clock("search"):
+                own[output] = search_alone(joint, _together([pairs], searched), recipe.search)
+        free = FREE_RATES if all(evens[helper] is None for helper in helpers) else 0.0
+        yield conclude(own.pop(output), pairs, sub, recipe, clock, condition, free=free)
 
 
 def _together(outputs: Sequence[Pairs], rows: np.ndarray) -> Observations:
     """Return what the process sees of several outputs, each in units of its own, at some pairs."""
+    if len(outputs) == 1:
+        return outputs[0].over(outputs[0].scale).observations(rows)
     # of all observations the targets alone are kept: the rows are the same
     each = (pairs.over(pairs.scale).observations(rows) for pairs in outputs)
     targets = np.column_stack([one.targets for one in each])

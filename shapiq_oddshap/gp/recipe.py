@@ -26,6 +26,7 @@ class OddGPRecipe:
         recovery: How an exactly sparse function is looked for.
         evaluations_per_term: The proxy proposes a term for so many evaluations, less the players.
         correction: Whether the Shapley values of the residuals are added (eq. 15).
+        few_outputs: Up to so many outputs each is searched by itself, before all together.
         max_pairs: Pairs that the process is conditioned on at most; the correction uses all.
     """
 
@@ -38,6 +39,7 @@ class OddGPRecipe:
     recovery: RecoveryOptions = field(default_factory=RecoveryOptions)
     evaluations_per_term: float = 10.0
     correction: bool = True
+    few_outputs: int = 4
     max_pairs: int = 8000
 
     def without_interactions(self, max_order: int) -> tuple[str, ...]:

@@ -1,16 +1,19 @@
 """Several outputs: one evidence, one factor, and kernels of their own where the evidence asks."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from shapiq_oddshap import OddGP
-from shapiq_oddshap.gp import Hints, OddGPRecipe, SearchOptions, pooled
+from shapiq_oddshap.gp import Hints, OddGPRecipe, Pairs, SearchOptions, fit_odd_gp, pooled
 from shapiq_oddshap.gp.evidence import Evidence, search_alone, search_hyperparameters
+from shapiq_oddshap.gp.joint import fit_outputs
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.observations import Observations
 from shapiq_oddshap.gp.posterior import Posterior
+from shapiq_oddshap.sampling import distinct_rows
 from tests.helpers import phi_of, smooth_game
 
 
@@ -133,6 +136,31 @@ def test_noise_free_outputs_get_terms_of_their_own():
     for game, estimate in zip(games, estimates, strict=True):
         exact = phi_of(OddGP(n).approximate(2**n, game))
         np.testing.assert_allclose(phi_of(estimate.values), exact, atol=1e-6)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+def test_of_few_outputs_those_without_noise_need_no_teacher(noise):
+    """They have the bits of a fit alone, the others those of a search together."""
+    n, m, rng = 9, 40, np.random.default_rng(0)
+    coalitions = distinct_rows(rng.random((m, n)) < 0.5)
+    x = np.where(coalitions, 1.0, -1.0)
+    terms = x @ rng.normal(size=(n, 2)) + (x[:, :1] * x[:, 1:2] * x[:, 2:3]) * [1.0, -1.0]
+    targets = terms + noise * rng.normal(size=terms.shape)
+    pairs = [Pairs(coalitions, column, 1.0) for column in targets.T]
+    hints = [Hints.none(n)] * 2
+
+    def together(few):
+        options = OddGPRecipe(few_outputs=few), lambda _stage: nullcontext(), [None] * 2
+        return list(fit_outputs(pairs, hints, 1, np.random.default_rng(0), *options))
+
+    if noise:
+        expected = together(1)
+    else:
+        expected = [fit_odd_gp(each, hints[0], np.random.default_rng(0)) for each in pairs]
+        assert not np.array_equal(together(1)[0].values, expected[0].values)
+    for fit, other in zip(together(2), expected, strict=True):
+        np.testing.assert_array_equal(fit.values, other.values)
+        np.testing.assert_array_equal(fit.variances, other.variances)
 
 
 def test_many_outputs_are_screened_by_their_principal_components():

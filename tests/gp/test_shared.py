@@ -116,9 +116,10 @@ def test_outputs_share_what_their_even_values_tell():
         for evens in ([None, None], [even for _, even in pairs]):
             fits = fit_outputs(
                 [odd for odd, _ in pairs],
-                Hints.none(n),
+                [Hints.none(n)] * 2,
+                1,
                 np.random.default_rng(0),
-                OddGPRecipe(),
+                OddGPRecipe(few_outputs=1),
                 lambda _stage: nullcontext(),
                 evens,
             )
