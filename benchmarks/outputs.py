@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from joblib import cpu_count
+from joblib import Parallel, cpu_count, delayed
 from tqdm import tqdm
 
 from benchmarks.experiment import positive
@@ -86,6 +86,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
         help="seeds at 30 evaluations per player, more at fewer and of games of few rows (default: 2)",
     )
     command.add_argument(
+        "--jobs", type=positive, default=1, help="processes that measure errors (default: 1)"
+    )
+    command.add_argument(
         "--output", type=Path, default=Path("build/benchmarks/outputs"), metavar="DIR",
         help="where results.csv and README.md go (default: %(default)s)",
     )  # fmt: skip
@@ -104,7 +107,7 @@ def run(args: argparse.Namespace, arguments: Sequence[str]) -> int:
             except GameUnavailableError as error:
                 tqdm.write(f"Skipped {source.name}: {error}.")
                 continue
-            rows = [*_error_rows(source.name, instances, args.seeds)]
+            rows = [*_error_rows(source.name, instances, args.seeds, args.jobs)]
             if source.name == TIMED:
                 rows += [*_second_rows(instances), *_memory_rows(instances, args.many)]
             others = found[found["game"] != source.name]
@@ -186,7 +189,9 @@ def _took(work: Callable[[], None]) -> float:
     return time.perf_counter() - start
 
 
-def _error_rows(game: str, instances: list[Instance], seeds: int) -> Iterator[tuple[object, ...]]:
+def _error_rows(
+    game: str, instances: list[Instance], seeds: int, jobs: int
+) -> Iterator[tuple[object, ...]]:
     """Yield the relative errors, geometric means over rows and seeds, by budget per player.
 
     Beside them is the standard error of the logarithm of their ratio, by its scatter over the seeds.
@@ -198,13 +203,13 @@ def _error_rows(game: str, instances: list[Instance], seeds: int) -> Iterator[tu
         budget = factor * instances[0].n
         if len(instances) > 1 and budget <= 2 ** (instances[0].n - 1):
             count = seeds * _MORE_SEEDS.get(factor, 1) * ceil(_ROWS / len(instances))
-            logs = [
-                [
-                    np.mean(np.log(np.maximum(errors(instances, budget, seed, joint=joint) / scales, _SMALLEST)))
-                    for seed in range(count)
-                ]
+            found = Parallel(n_jobs=jobs)(
+                delayed(errors)(instances, budget, seed, joint=joint)
                 for joint in (True, False)
-            ]  # fmt: skip
+                for seed in range(count)
+            )
+            relative = np.maximum(np.array(found) / scales, _SMALLEST)
+            logs = np.log(relative).mean(axis=1).reshape(2, count)
             spread = (
                 np.std(np.subtract(logs[0], logs[1]), ddof=1) / np.sqrt(count)
                 if count > 1
