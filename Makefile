@@ -32,7 +32,7 @@ test-shapiq-%: .venv-shapiq-%/.installed
 	.venv-shapiq-$*/bin/python -m pytest -q -n 2 tests/test_registration.py tests/test_explaining.py \
 		tests/test_oddshap.py tests/test_sampling.py tests/test_theorems.py tests/test_fouriershap.py \
 		tests/test_ffd.py tests/test_ablations.py tests/contract/test_orders.py tests/contract/test_fitting_in.py \
-		-k "not silence and not memory"
+		-k "not silence and not memory and not ctrl_c"
 
 .PRECIOUS: .venv-shapiq-%/.installed
 .venv-shapiq-%/.installed: pyproject.toml

@@ -77,7 +77,7 @@ def kill_when_both_work(workers, folder):
 
 
 # 64 rows of 40 players are more than Dask keeps with a task; they must not be lost with the worker
-@pytest.mark.parametrize("batch_size", ["auto", 64, 4])
+@pytest.mark.parametrize("batch_size", [64, 4])
 def test_a_lost_worker_changes_nothing(workers, tmp_path, batch_size):
     logs, alone = tmp_path / "logs", tmp_path / "alone"
     logs.mkdir()

@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -26,11 +27,24 @@ def run_example(name, *arguments):
     return done.stdout
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_data_valuation_is_killed_resumed_and_extended(tmp_path, jobs):
+@pytest.mark.parametrize(
+    "example",
+    [path for path in sorted((ROOT / "examples").glob("*.py")) if "argparse" in path.read_text()],
+    ids=lambda path: path.name,
+)
+def test_help_says_what_the_example_shows(example, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [example.name, "--help"])
+    with pytest.raises(SystemExit) as done:
+        runpy.run_path(str(example), run_name="__main__")
+    assert done.value.code == 0
+    title = example.read_text("utf-8").removeprefix('"""').split("\n", 1)[0]
+    assert title in capsys.readouterr().out
+
+
+def test_data_valuation_is_killed_resumed_and_extended(tmp_path):
     pytest.importorskip("sklearn", reason="retrains a scikit-learn model")
     store = tmp_path / "valuation.sqlite"
-    out = run_example("data_valuation.py", "--budget", "150", "--store", str(store), "--jobs", jobs)
+    out = run_example("data_valuation.py", "--budget", "150", "--store", str(store), "--jobs", "2")
     stored = int(re.search(r"budget 150: killed when (\d+) values", out)[1])
     assert 50 <= stored <= 150
     # five evaluations more than are missing verify the store
@@ -41,10 +55,6 @@ def test_data_valuation_is_killed_resumed_and_extended(tmp_path, jobs):
     assert "budget 300: EvaluationReport(evaluated=155, reused=150, verified=5)" in out
     assert out.count("mislabelled") >= 3
     assert [path.name for path in tmp_path.iterdir()] == [store.name]
-
-
-def test_help_says_what_the_example_shows():
-    assert "Retraining a model, killed and resumed" in run_example("data_valuation.py", "--help")
 
 
 def test_error_bars_are_grown_to_the_wanted_width_and_drawn(tmp_path):
