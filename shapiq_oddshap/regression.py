@@ -141,14 +141,21 @@ def fit_terms(
     """
     if parity != "odd":
         terms = _with_constant(terms)
+    # squares of huge or tiny values would leave the range of a double; a power of two keeps all bits
+    exponent = int(np.frexp(np.abs(sample.values).max())[1]) - 1
+    sample = sample.with_values(np.ldexp(sample.values, -exponent))
     coalitions, targets, weights = _rows(sample, parity)
     constraints, totals = _ends(sample, terms, parity)
     if size_effects == "none":
-        return constrained_least_squares(terms, coalitions, targets, weights, constraints, totals)
-    return _fit_sized(
-        sample, _Design(terms, coalitions, targets, weights**0.25), parity, constraints, totals,
-        always=size_effects == "always",
-    )  # fmt: skip
+        fit = constrained_least_squares(terms, coalitions, targets, weights, constraints, totals)
+    else:
+        fit = _fit_sized(
+            sample, _Design(terms, coalitions, targets, weights**0.25), parity, constraints, totals,
+            always=size_effects == "always",
+        )  # fmt: skip
+    with np.errstate(over="ignore"):
+        error = float(np.ldexp(fit.error, 2 * exponent))
+    return replace(fit, coefficients=np.ldexp(fit.coefficients, exponent), error=error)
 
 
 def size_columns(coalitions: np.ndarray, parity: Parity) -> np.ndarray:
