@@ -58,8 +58,8 @@ _CANDIDATES = 5000
 _MOST_ROWS = 15_000
 """Candidates of smaller games, at most: of two games in any case, and else of those of fewest players."""
 
-_OWN_SEARCH = SearchOptions(least_gain=0.0)
-"""How an output's own kernel is looked for: a few steps, pulled to the shared one."""
+_OWN_SEARCH = SearchOptions(least_gain=0.0, little_noise=0.0)
+"""How an output's own kernel is looked for: a few steps, whatever they gain and whatever noise there is."""
 
 _BATCH_SECONDS = 2e-3
 """What a choice takes beside arithmetic."""
@@ -124,8 +124,8 @@ class ChoiceOptions:
         enough: np.ndarray = (more + self.per_seat * seats) * (seats > 0)
         return enough
 
-    def goes_on(self, n: int, known: int) -> bool:
-        """Tell whether the pairs after so many are to be chosen."""
+    def goes_on(self, n: int, known: int, kernels: int = 1) -> bool:
+        """Tell whether the pairs after so many are to be chosen, by so many kernels."""
         if known >= min(self.per_player * n, self.most_pairs):
             return False
         seats = self.batch(known)
@@ -133,7 +133,8 @@ class ChoiceOptions:
         candidates = sizes * (self.candidates + 2 * self.per_seat * (known + seats) / n)
         search = self.more_iterations * known**2 * (known + 4 * n + 40)
         choice = candidates * ((known + seats) * (known + n) + 10 * n * min(n, 40))
-        return _BATCH_SECONDS + (search + choice) / _SPEED < 2 * seats * self.price
+        took = _BATCH_SECONDS + (search + choice) / _SPEED
+        return kernels * took < 2 * seats * self.price
 
     def batch(self, known: int) -> int:
         """Return the number of pairs of the batch after so many."""
@@ -187,7 +188,7 @@ def chosen_pairs(
         if len(pairs) >= options.growth * searched:
             kernel = maximise_evidence(kernel, data, SearchOptions(), iterations)[0]
             iterations, searched = options.more_iterations, len(pairs)
-            kernels = _own_kernels(kernel, data, options.few_outputs)
+            kernels = _own_kernels(kernel, data, options)
         after = pairs_per_size(n, min(len(pairs) + options.batch(len(pairs)), most))
         enough = np.minimum(options.candidates + options.per_seat * after, _CANDIDATES + after)
         candidates = without(drawn.of_sizes(enough * (after > counts)), pairs)
@@ -199,12 +200,20 @@ def chosen_pairs(
     return len(pairs)
 
 
-def _own_kernels(shared: Kernel, data: Observations, most: int) -> list[Kernel]:
-    """Return the kernels that a choice is made by: of few outputs one each, of one or many the shared."""
-    if data.targets.ndim == 1 or data.targets.shape[1] > most:
+def _own_kernels(shared: Kernel, data: Observations, options: ChoiceOptions) -> list[Kernel]:
+    """Return the kernels that a choice is made by: of few outputs one each, else the shared one."""
+    columns = _distinct(data.targets)
+    count = len(columns)
+    if not 1 < count <= options.few_outputs or not options.goes_on(shared.n, data.pairs, count):
         return [shared]
-    columns = np.ascontiguousarray(data.targets.T)
-    return [search_alone(shared, replace(data, targets=each), _OWN_SEARCH) for each in columns]
+    return [search_alone(shared, replace(data, targets=column), _OWN_SEARCH) for column in columns]
+
+
+def _distinct(targets: np.ndarray) -> np.ndarray:
+    """Return the outputs as rows, copies and negatives of each other once, ``(<= k, m)``."""
+    columns = targets.reshape(len(targets), -1).T
+    largest = np.abs(columns).argmax(axis=1)[:, None]
+    return np.unique(columns * np.sign(np.take_along_axis(columns, largest, axis=1)), axis=0)
 
 
 def _next_pairs(

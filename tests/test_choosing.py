@@ -5,6 +5,7 @@ import pytest
 
 from shapiq_oddshap import OddGP, PairedCoalitionSampler
 from shapiq_oddshap.choosing import ChoiceOptions, chosen_pairs
+from shapiq_oddshap.gp import OddGPRecipe
 from shapiq_oddshap.gp.choice import choose
 from shapiq_oddshap.gp.kernel import Kernel
 from shapiq_oddshap.gp.observations import Observations
@@ -87,6 +88,31 @@ def test_the_choice_is_the_greedy_one_by_refitting(known, outputs):
         expected.append(min(open_, key=left_over))
         left[candidates[expected[-1]].sum()] -= 1
     assert chosen.tolist() == expected
+
+
+@pytest.mark.parametrize("outputs", [2, 6])
+def test_copies_and_negatives_are_one_output(outputs):
+    """Both classes of a classifier ask for the coalitions of one."""
+    n, budget, game = 10, 60, interactions(10)
+    signs = np.resize([1.0, -2.0], outputs)
+    alone, together = Asked(game), Asked(lambda c: game(c)[:, None] * signs + 3.0)
+    OddGP(n, random_state=0).estimate(budget, alone)
+    OddGP(n, random_state=0).estimate_outputs(budget, together)
+    np.testing.assert_array_equal(together.rows, alone.rows)
+
+
+def test_few_outputs_choose_by_kernels_of_their_own_as_long_as_that_takes_no_longer():
+    n, budget, games = 10, 60, [interactions(10, seed) for seed in range(3)]
+
+    def asked(count, **options):
+        game = Asked(lambda c: np.stack([each(c) for each in games[:count]], axis=1))
+        OddGP(n, random_state=0, **options).estimate_outputs(budget, game)
+        return game.rows
+
+    three, shared = asked(3), asked(3, recipe=OddGPRecipe(few_outputs=2))
+    assert not np.array_equal(three, shared)
+    np.testing.assert_array_equal(asked(2), asked(2, recipe=OddGPRecipe(few_outputs=2)))
+    assert [ChoiceOptions().goes_on(60, 240, kernels) for kernels in (1, 4)] == [True, False]
 
 
 def test_conditioning_the_leading_candidates_alone_loses_nothing(monkeypatch):

@@ -171,7 +171,8 @@ class OddGP(ShapleyApproximator):
         """Return how pairs are chosen."""
         options = ChoiceOptions.throughout() if self.design == "active" else ChoiceOptions()
         wanted = ceil(self.batch_size / 2)
-        return replace(options, least_batch=max(options.least_batch, wanted))
+        few = options.few_outputs if self.recipe is None else self.recipe.few_outputs
+        return replace(options, least_batch=max(options.least_batch, wanted), few_outputs=few)
 
     def _fit(self, sample: Sample, notes: int, run: Run) -> Fitted:
         """Fit those players that matter; the notes are how many pairs were chosen."""

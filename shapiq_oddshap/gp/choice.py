@@ -57,7 +57,7 @@ def choose(
     """
     known = posteriors[0].data.x
     x, sizes, seats = signs(candidates), candidates.sum(axis=1), seats.copy()
-    outputs = [_Uncertain(posterior, x, sizes) for posterior in posteriors]
+    outputs = [_Candidates(posterior, x, sizes) for posterior in posteriors]
     outside, kept = _Outside(known, x), np.arange(len(x))
     if not outside.new.any():
         kept = _leading(_gains(outputs), sizes, seats)
@@ -81,11 +81,11 @@ def choose(
     return kept[rows]
 
 
-class _Uncertain:
-    """What one process does not know: of the Shapley values, and of the candidates."""
+class _Candidates:
+    """The candidates as one process sees them, given the pairs that are known and those added."""
 
     def __init__(self, posterior: Posterior, x: np.ndarray, sizes: np.ndarray) -> None:
-        """Take what is left after the pairs that are known.
+        """Condition on the pairs that are known.
 
         Args:
             posterior: The process on those pairs.
@@ -94,53 +94,56 @@ class _Uncertain:
         """
         kernel, factor = posterior.kernel, posterior.factor
         self._kernel = kernel
-        self._given = solve_triangular(
+        self._half = solve_triangular(
             factor, kernel.gram(x, posterior.data.x).T,
             lower=True, overwrite_b=True, check_finite=False,
         )  # fmt: skip
+        self._step = len(self._half)
         functionals = solve_triangular(
             factor, posterior.functionals, lower=True, check_finite=False
         )
-        self._covariances = kernel.shapley_functionals(x) - self._given.T @ functionals
+        self._covariances = kernel.shapley_functionals(x) - self._half.T @ functionals
         # the variance of a pair before anything is known depends on its size alone
         _, first, by_size = np.unique(sizes, return_index=True, return_inverse=True)
         before = np.diag(kernel.gram(x[first], x[first]))[by_size] + kernel.noise
-        known = np.einsum("jp,jp->p", self._given, self._given)
+        known = np.einsum("jp,jp->p", self._half, self._half)
         self._variances = np.maximum(before - known, kernel.noise)
-        self._least = _KNOWN * float(kernel.shapley_prior_variances().sum())
-        self._total = max(float(posterior.shapley_variances().sum()), self._least)
+        prior = float(kernel.shapley_prior_variances().sum())
+        self._least = _KNOWN * prior
+        self._left = max(prior - float(np.sum(functionals**2)), self._least)
 
     def keep(self, rows: np.ndarray, x: np.ndarray, count: int) -> None:
-        """Go on with some of the candidates, whose sign rows these are, of which so many are added."""
+        """Go on with some of the candidates.
+
+        Args:
+            rows: Which, shape ``(q,)``.
+            x: Their sign rows, shape ``(q, n)``.
+            count: How many of them will be added.
+        """
         self._covariances, self._variances = self._covariances[rows], self._variances[rows]
-        self._step = len(self._given)
-        self._half = np.concatenate([self._given[:, rows], np.zeros((count, len(rows)))])
+        self._half = np.concatenate([self._half[:, rows], np.zeros((count, len(rows)))])
         self._add_block = self._kernel.between(x, x)
 
-    def lowered(self) -> np.ndarray:
-        """Return by how much every candidate lowers the sum of the variances, ``(p,)``."""
-        squares = np.einsum("pi,pi->p", self._covariances, self._covariances)
-        return squares / self._variances  # type: ignore[no-any-return]
-
     def gains(self) -> np.ndarray:
-        """Return the shares of the sum by which every candidate lowers it, ``(p,)``."""
-        return self.lowered() / self._total
+        """Return the share of the Shapley values' variances that every candidate takes away, ``(p,)``."""
+        squares = np.einsum("pi,pi->p", self._covariances, self._covariances)
+        shares: np.ndarray = squares / (self._variances * self._left)
+        return shares
 
     def add(self, row: int) -> None:
         """Condition on a candidate: one more row of the factor."""
         half, step = self._half, self._step
-        self._total = max(self._total - float(self.lowered()[row]), self._least)
+        covariance = self._covariances[row] / np.sqrt(self._variances[row])
+        self._left = max(self._left - float(covariance @ covariance), self._least)
         self._add_block(half[step : step + 1], slice(row, row + 1), slice(None))
         half[step] -= half[:step, row] @ half[:step]
         half[step] /= np.sqrt(self._variances[row])
-        self._covariances -= np.outer(
-            half[step], self._covariances[row] / np.sqrt(self._variances[row])
-        )
+        self._covariances -= np.outer(half[step], covariance)
         self._variances = np.maximum(self._variances - half[step] ** 2, self._kernel.noise)
         self._step += 1
 
 
-def _gains(outputs: Sequence[_Uncertain]) -> np.ndarray:
+def _gains(outputs: Sequence[_Candidates]) -> np.ndarray:
     """Return how much every candidate lowers the sums of variances, over the largest, ``(p,)``."""
     gains = np.sum([output.gains() for output in outputs], axis=0)
     # equal players have equal gains, which must not be told apart by their last bits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, log
+from math import exp, inf, log
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -26,7 +26,9 @@ __all__ = [
     "Evidence",
     "SearchOptions",
     "climb",
+    "lost_evidence",
     "maximise_evidence",
+    "search_alone",
     "search_hyperparameters",
     "without_idle_parts",
 ]
@@ -72,6 +74,7 @@ class SearchOptions:
             what they do not have in common.
         tolerance: A search ends where an iteration lowers the value by less than this share of it:
             past some fifteen iterations the rest is hundredths of nats, unless there is no noise.
+        give_up: Noise after the first search above which that is the end of it.
         least_gain: Nats that the evidence of an output has to gain for a kernel of its own.
     """
 
@@ -92,6 +95,7 @@ class SearchOptions:
     last_iterations: int = 3
     own_precision: float = 1.0
     quiet_precision: float = 0.3
+    give_up: float = inf
     least_gain: float = 5.0
     tolerance: float = 1e-4
 
@@ -223,6 +227,12 @@ class Evidence:
         return value + 0.5 * options.noise_shrinkage * excess**2, gradient
 
 
+def lost_evidence(kernel: Kernel, data: Observations) -> float:
+    """Return minus the log marginal likelihood of a kernel."""
+    evidence = Evidence(kernel, data)
+    return evidence(evidence.start)[0]
+
+
 def _independent(targets: np.ndarray) -> float:
     """Return how many independent outputs several are worth: ``(sum l)^2 / sum l^2``.
 
@@ -266,6 +276,8 @@ def search_hyperparameters(
 
     plain, *sized = starts
     found = [search(plain, first, options.first_iterations)]
+    if found[0][0].noise > options.give_up:
+        return found[0][0]
     iterations = options.sized_iterations
     if found[0][0].noise <= options.little_noise:
         # the way on is long and flat, and a game of few terms is recovered from its end alone
@@ -293,16 +305,11 @@ def without_idle_parts(kernel: Kernel, data: Observations, least_worth: float) -
         data: The observations.
         least_worth: Nats that the evidence has to lose without such a part for it to stay.
     """
-
-    def cost(kernel: Kernel) -> float:
-        evidence = Evidence(kernel, data)
-        return evidence(evidence.start)[0]
-
     idle = [part for part in kernel.parts if len(part.shape) and not part.independent_terms]
-    lowest = cost(kernel) if idle else 0.0
+    lowest = lost_evidence(kernel, data) if idle else 0.0
     for part in idle:
         other = kernel.without(type(part))
-        without = cost(other)
+        without = lost_evidence(other, data)
         if without < lowest + least_worth:
             kernel, lowest = other, without
     return kernel
@@ -352,7 +359,7 @@ def search_alone(joint: Kernel, data: Observations, options: SearchOptions) -> K
         )
 
     found = searched(centre, options.own_iterations, options.tolerance)
-    noise_free = found.x[-1] <= log(options.little_noise)
+    noise_free = exp(found.x[-1]) <= options.little_noise
     if noise_free:
         found = searched(found.x, options.first_iterations, _TO_THE_END)
     if at_joint - found.fun < options.least_gain:

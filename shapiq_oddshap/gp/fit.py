@@ -214,7 +214,7 @@ def search_kernel(starts: tuple[Kernel, ...], data: Observations, recipe: OddGPR
     options, most = recipe.search, recipe.reweighting.most_noise
     kernel = search_hyperparameters(starts, data, options, _CLEARLY * most)
     plain = kernel.without(Terms)
-    if kernel.noise <= most or len(plain.parts) in (0, len(kernel.parts)):
+    if not most < kernel.noise <= options.give_up or len(plain.parts) in (0, len(kernel.parts)):
         return kernel
     return maximise_evidence(plain, data, options, options.iterations, options.tolerance)[0]
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shapiq_oddshap.gp.evidence import search_alone
+from shapiq_oddshap.gp.evidence import lost_evidence, search_alone
 from shapiq_oddshap.gp.fit import (
     FREE_RATES,
     conclude,
     found_kernel,
     simple_fit,
+    starting_kernels,
 )
 from shapiq_oddshap.gp.observations import Observations
 from shapiq_oddshap.gp.parts import Hints
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
     from shapiq_oddshap.gp.recipe import OddGPRecipe
 
 __all__ = ["fit_outputs", "pooled"]
+
+_CLEAR_NOISE = 5e-3
+"""With more of it after the first search by itself, one of few outputs is not searched on: rows of
+noise-free trees have less there, and half of those of conditional imputers more."""
 
 
 def pooled(hints: Sequence[Hints], count: int) -> Hints:
@@ -60,13 +67,14 @@ def fit_outputs(
 
     The evidence is the sum of all outputs' evidences, each in units of its own root mean square. Its
     maximum is where an output's own search starts and what it is pulled to, so that an output whose
-    data say nothing else keeps it, and shares the factor. Of few outputs each is searched by itself
-    first, and one that is found to have no noise needs nobody to teach it.
+    data say nothing else keeps it, and shares the factor. Two kinds of outputs are searched by
+    themselves: of few outputs those without noise, which need nobody to teach them; and those to which
+    the start says more than the joint maximum, which have nothing in common with the others.
 
     Args:
         outputs: The pairs of each; the coalitions are the same, in the same order.
-        hints: What the proxies say, of each output or of their principal components.
-        n_terms: Terms that hints of all are pooled to, see :func:`pooled`.
+        hints: What the proxies say: of each output, or of fewer principal components.
+        n_terms: Terms that hints of several outputs are pooled to, see :func:`pooled`.
         rng: Draws the subsamples, as in :func:`fit_odd_gp`.
         recipe: The recipe.
         clock: Times a stage by name.
@@ -80,34 +88,71 @@ def fit_outputs(
     count = len(outputs[0].coalitions)
     order = rng.permutation(count)
     sub = np.sort(order[: recipe.max_pairs])
-    searched = order[: recipe.search.count(count)]
-    together = pooled(hints, n_terms)
-    own_hints = hints if len(hints) == len(outputs) else [together] * len(outputs)
-
-    def found(some: list[int], told: Hints) -> Kernel:
-        twins = [even for even in map(evens.__getitem__, some) if even is not None]
-        beside = _together(twins, searched) if twins else None
-        data = _together([outputs[output] for output in some], searched)
-        return found_kernel(data, beside, told, recipe)
-
+    rows = order[: recipe.search.count(count)]
+    searches = _Searches(outputs, evens, hints, n_terms, rows, recipe)
     with clock("search"):
-        few = hard if len(hard) <= max(recipe.few_outputs, 1) else []
-        own = {output: found([output], own_hints[output]) for output in few}
+        few = hard if 1 < len(hard) <= recipe.few_outputs else []
+        own = {output: searches.kernel([output], give_up=_CLEAR_NOISE) for output in few}
         little = recipe.search.little_noise
         taught = [output for output in hard if output not in own or own[output].noise > little]
-        joint = found(taught, together) if len(taught) > 1 else None
+        joint = searches.kernel(taught) if taught else None
     condition = Posterior.of if joint is None else _Shared(joint)
     for output, (pairs, fit) in enumerate(zip(outputs, simple, strict=True)):
         if fit is not None:
             yield fit
             continue
-        helpers = [output]
-        if joint is not None and output in taught:
-            helpers = taught
+        teachers = [output]
+        if joint is None or output not in taught:
+            kernel = own[output]
+        elif len(taught) == 1:
+            kernel = joint
+        else:
             with clock("search"):
-                own[output] = search_alone(joint, _together([pairs], searched), recipe.search)
-        free = FREE_RATES if all(evens[helper] is None for helper in helpers) else 0.0
-        yield conclude(own.pop(output), pairs, sub, recipe, clock, condition, free=free)
+                if searches.has_in_common(output, joint):
+                    teachers = taught
+                    kernel = searches.kernel_near(joint, output)
+                else:
+                    kernel = searches.kernel([output])
+        free = FREE_RATES if all(evens[teacher] is None for teacher in teachers) else 0.0
+        yield conclude(kernel, pairs, sub, recipe, clock, condition, free=free)
+
+
+class _Searches:
+    """Searches for the kernel of some of the outputs, or of one."""
+
+    def __init__(
+        self,
+        outputs: Sequence[Pairs],
+        evens: Sequence[Pairs | None],
+        hints: Sequence[Hints],
+        n_terms: int,
+        rows: np.ndarray,
+        recipe: OddGPRecipe,
+    ) -> None:
+        """Take what all of them are made of, see :func:`fit_outputs`, and the pairs to look at."""
+        self._outputs, self._evens, self._rows, self._recipe = outputs, evens, rows, recipe
+        self._hints, self._pooled = hints, pooled(hints, n_terms)
+
+    def kernel(self, some: list[int], *, give_up: float = inf) -> Kernel:
+        """Search for the kernel of some outputs; see ``SearchOptions.give_up``."""
+        search = replace(self._recipe.search, give_up=give_up)
+        one = len(some) == 1 and len(self._hints) == len(self._outputs)
+        told = self._hints[some[0]] if one else self._pooled
+        twins = [even for even in map(self._evens.__getitem__, some) if even is not None]
+        beside = _together(twins, self._rows) if twins else None
+        data = _together([self._outputs[output] for output in some], self._rows)
+        return found_kernel(data, beside, told, replace(self._recipe, search=search))
+
+    def has_in_common(self, output: int, joint: Kernel) -> bool:
+        """Tell whether the kernel of all says more to an output than the one that searches start from."""
+        data = self._recipe.search.first(_together([self._outputs[output]], self._rows))
+        start = starting_kernels(self._pooled, self._recipe)[0]
+        return lost_evidence(joint, data) <= lost_evidence(start, data)
+
+    def kernel_near(self, joint: Kernel, output: int) -> Kernel:
+        """Search for an output's own kernel near that of all."""
+        data = _together([self._outputs[output]], self._rows)
+        return search_alone(joint, data, self._recipe.search)
 
 
 def _together(outputs: Sequence[Pairs], rows: np.ndarray) -> Observations:

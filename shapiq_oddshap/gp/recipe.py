@@ -26,7 +26,8 @@ class OddGPRecipe:
         recovery: How an exactly sparse function is looked for.
         evaluations_per_term: The proxy proposes a term for so many evaluations, less the players.
         correction: Whether the Shapley values of the residuals are added (eq. 15).
-        few_outputs: Up to so many outputs each is searched by itself, before all together.
+        few_outputs: Up to so many outputs each chooses pairs by a kernel of its own, and is searched by
+            itself before all together.
         max_pairs: Pairs that the process is conditioned on at most; the correction uses all.
     """
 

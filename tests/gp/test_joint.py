@@ -163,6 +163,25 @@ def test_of_few_outputs_those_without_noise_need_no_teacher(noise):
         np.testing.assert_array_equal(fit.variances, other.variances)
 
 
+@pytest.mark.parametrize("others", [1, 5])
+def test_outputs_that_have_nothing_in_common_do_not_hinder_each_other(others):
+    """A smooth one beside noise, few of them or many: the joint maximum is all noise."""
+    n, budget, ratios = 10, 40, []
+    for seed in range(6):
+        smooth, rng = smooth_game(n, seed=seed), np.random.default_rng(seed)
+        noise = rng.normal(size=(2**n, others))
+
+        def game(coalitions, smooth=smooth, noise=noise):
+            return np.column_stack([smooth(coalitions), noise[coalitions @ 2 ** np.arange(n)]])
+
+        gp = OddGP(n, design="paired", random_state=seed)
+        exact = phi_of(gp.approximate(2**n, smooth))
+        both = gp.estimate_outputs(budget, game)[0].values, gp.approximate(budget, smooth)
+        errors = [np.mean((phi_of(values) - exact) ** 2) for values in both]
+        ratios.append(np.log(errors[0] / errors[1]))
+    assert np.mean(ratios) < np.log(2)
+
+
 def test_many_outputs_are_screened_by_their_principal_components():
     n, budget, k = 9, 80, 60
     mix = np.random.default_rng(0).normal(size=(4, k))
