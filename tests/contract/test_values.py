@@ -57,7 +57,10 @@ def test_efficiency_at_every_scale(approximator, budget_for, scale):
         assert phi_of(values).sum() == pytest.approx(total, rel=1e-9, abs=1e-9 * scale)
 
 
-@pytest.mark.parametrize(("factor", "shift"), [(1e12, 0.0), (1e-12, 0.0), (-3.0, 7.0), (1.0, 1e8)])
+@pytest.mark.parametrize(
+    ("factor", "shift"),
+    [(1e12, 0.0), (1e-12, 0.0), (-3.0, 7.0), (1.0, 1e8), (1e200, 0.0), (1e-200, 0.0)],
+)
 def test_affine_equivariance(approximator, budget_for, factor, shift):
     n, game = 10, smooth_game(10)
     for least in (24, 300):
