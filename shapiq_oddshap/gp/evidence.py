@@ -26,7 +26,6 @@ __all__ = [
     "Evidence",
     "SearchOptions",
     "climb",
-    "lost_evidence",
     "maximise_evidence",
     "search_alone",
     "search_hyperparameters",
@@ -227,12 +226,6 @@ class Evidence:
         return value + 0.5 * options.noise_shrinkage * excess**2, gradient
 
 
-def lost_evidence(kernel: Kernel, data: Observations) -> float:
-    """Return minus the log marginal likelihood of a kernel."""
-    evidence = Evidence(kernel, data)
-    return evidence(evidence.start)[0]
-
-
 def _independent(targets: np.ndarray) -> float:
     """Return how many independent outputs several are worth: ``(sum l)^2 / sum l^2``.
 
@@ -305,11 +298,16 @@ def without_idle_parts(kernel: Kernel, data: Observations, least_worth: float) -
         data: The observations.
         least_worth: Nats that the evidence has to lose without such a part for it to stay.
     """
+
+    def cost(kernel: Kernel) -> float:
+        evidence = Evidence(kernel, data)
+        return evidence(evidence.start)[0]
+
     idle = [part for part in kernel.parts if len(part.shape) and not part.independent_terms]
-    lowest = lost_evidence(kernel, data) if idle else 0.0
+    lowest = cost(kernel) if idle else 0.0
     for part in idle:
         other = kernel.without(type(part))
-        without = lost_evidence(other, data)
+        without = cost(other)
         if without < lowest + least_worth:
             kernel, lowest = other, without
     return kernel

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shapiq_oddshap.gp.evidence import lost_evidence, search_alone
+from shapiq_oddshap.gp.evidence import search_alone
 from shapiq_oddshap.gp.fit import (
     FREE_RATES,
     conclude,
@@ -95,24 +95,21 @@ def fit_outputs(
         own = {output: searches.kernel([output], give_up=_CLEAR_NOISE) for output in few}
         little = recipe.search.little_noise
         taught = [output for output in hard if output not in own or own[output].noise > little]
-        joint = searches.kernel(taught) if taught else None
+        joint = searches.kernel(taught) if len(taught) > 1 else None
+        alike = set() if joint is None else searches.alike(taught, joint)
     condition = Posterior.of if joint is None else _Shared(joint)
     for output, (pairs, fit) in enumerate(zip(outputs, simple, strict=True)):
         if fit is not None:
             yield fit
             continue
-        teachers = [output]
-        if joint is None or output not in taught:
-            kernel = own[output]
-        elif len(taught) == 1:
-            kernel = joint
-        else:
-            with clock("search"):
-                if searches.has_in_common(output, joint):
-                    teachers = taught
-                    kernel = searches.kernel_near(joint, output)
-                else:
-                    kernel = searches.kernel([output])
+        teachers = taught if output in alike else [output]
+        with clock("search"):
+            if joint is not None and output in alike:
+                kernel = searches.kernel_near(joint, output)
+            elif output in taught:
+                kernel = searches.kernel([output])
+            else:
+                kernel = own[output]
         free = FREE_RATES if all(evens[teacher] is None for teacher in teachers) else 0.0
         yield conclude(kernel, pairs, sub, recipe, clock, condition, free=free)
 
@@ -143,11 +140,13 @@ class _Searches:
         data = _together([self._outputs[output] for output in some], self._rows)
         return found_kernel(data, beside, told, replace(self._recipe, search=search))
 
-    def has_in_common(self, output: int, joint: Kernel) -> bool:
-        """Tell whether the kernel of all says more to an output than the one that searches start from."""
-        data = self._recipe.search.first(_together([self._outputs[output]], self._rows))
+    def alike(self, taught: list[int], joint: Kernel) -> set[int]:
+        """Return the outputs to which the kernel of all says more than the one that searches start from."""
+        data = _together([self._outputs[output] for output in taught], self._rows)
+        data = self._recipe.search.first(data)
         start = starting_kernels(self._pooled, self._recipe)[0]
-        return lost_evidence(joint, data) <= lost_evidence(start, data)
+        better = _lost_evidences(joint, data) <= _lost_evidences(start, data)
+        return set(np.array(taught)[better].tolist())
 
     def kernel_near(self, joint: Kernel, output: int) -> Kernel:
         """Search for an output's own kernel near that of all."""
@@ -163,6 +162,15 @@ def _together(outputs: Sequence[Pairs], rows: np.ndarray) -> Observations:
     each = (pairs.over(pairs.scale).observations(rows) for pairs in outputs)
     targets = np.column_stack([one.targets for one in each])
     return Observations(outputs[0].observations(rows).x, targets)
+
+
+def _lost_evidences(kernel: Kernel, data: Observations) -> np.ndarray:
+    """Return minus the log marginal likelihood of each output, shape ``(k,)``."""
+    posterior = Posterior.of(kernel, data)
+    log_root = np.log(np.diag(posterior.factor)).sum()
+    targets, alpha = (each.reshape(len(data.x), -1) for each in (data.targets, posterior.alpha))
+    lost: np.ndarray = 0.5 * np.einsum("mk,mk->k", targets, alpha) + log_root
+    return lost
 
 
 class _Shared:
