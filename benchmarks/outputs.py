@@ -74,6 +74,14 @@ def add_options(command: argparse.ArgumentParser) -> None:
         metavar="A,B",
         help=f"games, or patterns of them (default: {','.join(_GAMES)})",
     )
+    command.add_argument(
+        "--factors",
+        type=lambda text: [int(factor) for factor in text.split(",")],
+        default=list(FACTORS),
+        metavar="A,B",
+        help="evaluations per player at which errors are measured; those of others are kept, and with"
+        f" them seconds and memory (default: {','.join(map(str, FACTORS))})",
+    )
     command.add_argument("--tables", type=Path, metavar="DIR", help="where tables lie")
     command.add_argument("--instances", type=int, default=15, help="rows at most (default: 15)")
     command.add_argument(
@@ -107,10 +115,12 @@ def run(args: argparse.Namespace, arguments: Sequence[str]) -> int:
             except GameUnavailableError as error:
                 tqdm.write(f"Skipped {source.name}: {error}.")
                 continue
-            rows = [*_error_rows(source.name, instances, args.seeds, args.jobs)]
-            if source.name == TIMED:
+            rows = [*_error_rows(source.name, instances, args)]
+            whole = args.factors == list(FACTORS)
+            if source.name == TIMED and whole:
                 rows += [*_second_rows(instances), *_memory_rows(instances, args.many)]
-            others = found[found["game"] != source.name]
+            again = (found["part"] == "error") & found["factor"].isin(args.factors) | whole
+            others = found[~(again & (found["game"] == source.name))]
             measured = pd.DataFrame(rows, columns=_COLUMNS)
             found = pd.concat([others, measured]) if len(others) else measured
             found.to_csv(results, index=False)
@@ -190,7 +200,7 @@ def _took(work: Callable[[], None]) -> float:
 
 
 def _error_rows(
-    game: str, instances: list[Instance], seeds: int, jobs: int
+    game: str, instances: list[Instance], args: argparse.Namespace
 ) -> Iterator[tuple[object, ...]]:
     """Yield the relative errors, geometric means over rows and seeds, by budget per player.
 
@@ -199,11 +209,11 @@ def _error_rows(
     scales = np.array([instance.mean_square() for instance in instances])
     instances = [instance for instance, scale in zip(instances, scales, strict=True) if scale > 0]
     scales = scales[scales > 0]
-    for factor in FACTORS:
+    for factor in args.factors:
         budget = factor * instances[0].n
         if len(instances) > 1 and budget <= 2 ** (instances[0].n - 1):
-            count = seeds * _MORE_SEEDS.get(factor, 1) * ceil(_ROWS / len(instances))
-            found = Parallel(n_jobs=jobs)(
+            count = args.seeds * _MORE_SEEDS.get(factor, 1) * ceil(_ROWS / len(instances))
+            found = Parallel(n_jobs=args.jobs)(
                 delayed(errors)(instances, budget, seed, joint=joint)
                 for joint in (True, False)
                 for seed in range(count)

@@ -501,6 +501,9 @@ def test_outputs_are_compared_with_runs_of_their_own(table, tmp_path, monkeypatc
     rows = pd.read_csv(tmp_path / "results.csv")
     assert rows["part"].value_counts().to_dict() == {"error": 2, "seconds": 4, "memory": 2}
     assert "0.50 ± 0.05" in (tmp_path / "README.md").read_text()  # of an earlier run
+    assert command_line.main([*command, "--factors", "4"]) == 0
+    again = pd.read_csv(tmp_path / "results.csv").sort_values(list(rows), ignore_index=True)
+    pd.testing.assert_frame_equal(again, rows.sort_values(list(rows), ignore_index=True))
     rows = rows[rows["game"] != "other"]
     instances = [load_instance(games.table_source(table), index) for index in range(2)]
     alone = [
