@@ -92,25 +92,25 @@ def fit_outputs(
     searches = _Searches(outputs, evens, hints, n_terms, rows, recipe)
     with clock("search"):
         few = hard if 1 < len(hard) <= recipe.few_outputs else []
-        own = {output: searches.kernel([output], give_up=_CLEAR_NOISE) for output in few}
+        found = {output: searches.kernel([output], give_up=_CLEAR_NOISE) for output in few}
         little = recipe.search.little_noise
-        taught = [output for output in hard if output not in own or own[output].noise > little]
+        own = {output: kernel for output, kernel in found.items() if kernel.noise <= little}
+        taught = [output for output in hard if output not in own]
         joint = searches.kernel(taught) if len(taught) > 1 else None
         alike = set() if joint is None else searches.alike(taught, joint)
+    helps_all = any(evens[output] is not None for output in taught)
     condition = Posterior.of if joint is None else _Shared(joint)
-    for output, (pairs, fit) in enumerate(zip(outputs, simple, strict=True)):
+    for output, (pairs, even, fit) in enumerate(zip(outputs, evens, simple, strict=True)):
         if fit is not None:
             yield fit
             continue
-        teachers = taught if output in alike else [output]
+        helps = helps_all if output in alike else even is not None
         with clock("search"):
             if joint is not None and output in alike:
                 kernel = searches.kernel_near(joint, output)
-            elif output in taught:
-                kernel = searches.kernel([output])
             else:
-                kernel = own[output]
-        free = FREE_RATES if all(evens[teacher] is None for teacher in teachers) else 0.0
+                kernel = own[output] if output in own else searches.kernel([output])
+        free = 0.0 if helps else FREE_RATES
         yield conclude(kernel, pairs, sub, recipe, clock, condition, free=free)
 
 
