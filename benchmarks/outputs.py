@@ -58,7 +58,7 @@ _ROWS = 15
 _COLUMNS = ["part", "game", "approximator", "outputs", "factor", "together", "alone", "spread"]
 
 _GAMES = ("estate", TIMED, "distilbert", "vit16", "*local-explanation*")
-_COUNTS = (1, 10, 15, 100)
+_COUNTS = (1, 3, 10, 15, 100)
 _TAKING_TURNS = 3
 _TIMED_FACTOR = 30
 _SMALLEST = 1e-13
@@ -79,8 +79,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
         type=lambda text: [int(factor) for factor in text.split(",")],
         default=list(FACTORS),
         metavar="A,B",
-        help="evaluations per player at which errors are measured; those of others are kept, and with"
-        f" them seconds and memory (default: {','.join(map(str, FACTORS))})",
+        help="evaluations per player at which errors are measured; if not at all, those of the others, "
+        f"seconds and memory are kept from earlier runs (default: {','.join(map(str, FACTORS))})",
     )
     command.add_argument("--tables", type=Path, metavar="DIR", help="where tables lie")
     command.add_argument("--instances", type=int, default=15, help="rows at most (default: 15)")
@@ -91,7 +91,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "--seeds",
         type=positive,
         default=2,
-        help="seeds at 30 evaluations per player, more at fewer and of games of few rows (default: 2)",
+        help="seeds at 30 and 100 evaluations per player, five times as many at 4 and three times at 10, "
+        "and of fewer than 15 rows 15 over their number as many (default: 2)",
     )
     command.add_argument(
         "--jobs", type=positive, default=1, help="processes that measure errors (default: 1)"

@@ -55,8 +55,8 @@ def explain(
 
     The values of a row are those of ``explainer.explain`` with the same seed. A model that is
     fitted anew for every coalition (:class:`shapiq.TabPFNExplainer`) is fitted once for all rows
-    together; rows then also teach each other where the approximator is an
-    :class:`~shapiq_oddshap.OddGP`.
+    together. Rows that share their evaluations, and classes, also teach each other where the
+    approximator is an :class:`~shapiq_oddshap.OddGP`.
 
     Args:
         explainer: A ``TabularExplainer``, ``TabPFNExplainer`` or ``AgnosticExplainer`` that was made

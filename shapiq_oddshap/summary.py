@@ -9,12 +9,12 @@ import numpy as np
 import shapiq
 from scipy.special import ndtri
 
+from shapiq_oddshap.diagnostics import Estimate
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
-
-    from shapiq_oddshap.diagnostics import Estimate
 
 __all__ = ["Summary"]
 
@@ -48,8 +48,16 @@ class Summary:
         """Average estimates of rows of the same players.
 
         Raises:
+            TypeError: If they are no estimates.
             ValueError: If there are none, or their numbers of players differ.
         """
+        for estimate in estimates:
+            if not isinstance(estimate, Estimate):
+                msg = (
+                    f"Received a {type(estimate).__name__} among the estimates, but an Estimate is "
+                    "required. Of all classes of several rows, please pass those of one class."
+                )
+                raise TypeError(msg)
         players = {estimate.values.n_players for estimate in estimates}
         if len(players) != 1:
             msg = (

@@ -72,5 +72,7 @@ def test_plots_work_without_variances_and_names():
 def test_what_cannot_be_averaged_is_refused():
     with pytest.raises(ValueError, match="0 estimates"):
         Summary.of([])
+    with pytest.raises(TypeError, match="a list among the estimates.*one class"):
+        Summary.of([[], []])
     with pytest.raises(ValueError, match=r"\[6, 7\] players"):
         Summary.of([*estimates(OddSHAP), *estimates(OddSHAP, n=7)])
