@@ -109,6 +109,7 @@ def run(args: argparse.Namespace, arguments: Sequence[str]) -> int:
     results = args.output / "results.csv"
     found = pd.read_csv(results) if results.exists() else pd.DataFrame(columns=_COLUMNS)
     args.output.mkdir(parents=True, exist_ok=True)
+    whole = args.factors == list(FACTORS)
     with recorded(args.output, arguments, resume=True):
         for source in tqdm(sources(args), unit="game"):
             try:
@@ -117,7 +118,6 @@ def run(args: argparse.Namespace, arguments: Sequence[str]) -> int:
                 tqdm.write(f"Skipped {source.name}: {error}.")
                 continue
             rows = [*_error_rows(source.name, instances, args)]
-            whole = args.factors == list(FACTORS)
             if source.name == TIMED and whole:
                 rows += [*_second_rows(instances), *_memory_rows(instances, args.many)]
             again = (found["part"] == "error") & found["factor"].isin(args.factors) | whole
